@@ -1,2 +1,3 @@
-//! Placeholder.
+//! The `touchstone` command.
+
 fn main() {}

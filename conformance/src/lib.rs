@@ -1,0 +1,8 @@
+//! Touchstone: tells the author of an MCP server what the server gets wrong, with evidence.
+//!
+//! Dependencies point one way: `cli` → `run` → `checks`, `profiles` → `transcript`, `property`
+//! → `client` → `wire`, `spec`. `wire` knows no MCP; `spec` knows no processes.
+
+pub mod spec;
+pub mod verdict;
+pub mod wire;
