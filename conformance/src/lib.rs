@@ -3,6 +3,8 @@
 //! Dependencies point one way: `cli` → `run` → `checks`, `profiles` → `transcript`, `property`
 //! → `client` → `wire`, `spec`. `wire` knows no MCP; `spec` knows no processes.
 
+pub mod client;
 pub mod spec;
+pub mod transcript;
 pub mod verdict;
 pub mod wire;
