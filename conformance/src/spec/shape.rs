@@ -18,7 +18,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::paths::Location;
-use jsonschema::{Keyword, ValidationError, Validator};
+use jsonschema::{Draft, Keyword, Registry, ValidationError, Validator};
 use serde_json::{Value, json};
 
 use super::{Revision, requirement};
@@ -120,8 +120,13 @@ fn collect_requirements<'a>(value: &'a Value, into: &mut HashSet<&'a str>) {
 /// The schema document of one revision, and what was compiled of it so far.
 struct Shapes {
     document: Value,
+    /// The document, indexed once for all validators.
+    registry: Option<Registry<'static>>,
     compiled: HashMap<String, OnceLock<Option<Validator>>>,
 }
+
+/// What a validator calls the document of its revision.
+const BASE: &str = "touchstone:shapes";
 
 static SHAPES: [LazyLock<Shapes>; Revision::ALL.len()] = [
     LazyLock::new(|| Shapes::read(include_str!("../../../fixtures/shapes/2024-11-05.json"))),
@@ -149,7 +154,15 @@ impl Shapes {
             .as_object()
             .map(|defs| defs.keys().map(|k| (k.clone(), OnceLock::new())).collect())
             .unwrap_or_default();
-        Shapes { document, compiled }
+        let registry = Registry::new()
+            .add(BASE, document.clone())
+            .and_then(|builder| builder.prepare())
+            .ok();
+        Shapes {
+            document,
+            registry,
+            compiled,
+        }
     }
 
     fn definition_of(&self, subject: Subject<'_>) -> Option<&str> {
@@ -170,15 +183,13 @@ impl Shapes {
     }
 
     fn compile(&self, name: &str) -> Result<Validator, String> {
-        let schema = json!({
-            "$schema": self.document["$schema"],
-            "$ref": format!("#/$defs/{name}"),
-            "$defs": self.document["$defs"],
-        });
+        let registry = self.registry.as_ref().ok_or("no registry of schemas")?;
         jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .with_registry(registry)
             .with_keyword("x-integer-token", |_, _, _| Ok(Box::new(IntegerToken)))
             .should_validate_formats(true)
-            .build(&schema)
+            .build(&json!({ "$ref": format!("{BASE}#/$defs/{name}") }))
             .map_err(|error| error.to_string())
     }
 
@@ -216,7 +227,7 @@ impl Shapes {
                 let key = name.instance().as_str().unwrap_or_default();
                 vec![fault(
                     child(at, key),
-                    format!("the key {}", shown(&name.instance())),
+                    format!("the key {}", shown(name.instance())),
                     words,
                 )]
             }
@@ -229,7 +240,7 @@ impl Shapes {
                 )]
             }
             ValidationErrorKind::MinItems { limit } => {
-                let found = shown(&error.instance());
+                let found = shown(error.instance());
                 vec![fault(
                     at.to_owned(),
                     found,
@@ -240,7 +251,7 @@ impl Shapes {
                 let expected = words
                     .or_else(|| self.words_for(place.schema))
                     .or_else(|| range(place.schema));
-                vec![fault(at.to_owned(), shown(&error.instance()), expected)]
+                vec![fault(at.to_owned(), shown(error.instance()), expected)]
             }
         }
     }
