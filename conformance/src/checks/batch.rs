@@ -77,16 +77,29 @@ fn receive(ctx: &mut Context<'_>) {
     let from = send(ctx, &batch);
     // A server that takes no batches says nothing, or refuses it; what follows must be answered.
     let alive = ctx.client.barrier();
-    let until = if alive { Instant::now() + ctx.client.limits().quiet } else { Instant::now() };
+    let until = if alive {
+        Instant::now() + ctx.client.limits().quiet
+    } else {
+        Instant::now()
+    };
     let replies = [ctx.client.reply(&a, until), ctx.client.reply(&b, until)];
-    if !replies.iter().all(|reply| matches!(reply, Reply::Result { .. })) {
+    if !replies
+        .iter()
+        .all(|reply| matches!(reply, Reply::Result { .. }))
+    {
         let evidence = ctx.evidence_from(from);
-        let gone = if alive { "" } else { " The server does not answer any more." };
+        let gone = if alive {
+            ""
+        } else {
+            " The server does not answer any more."
+        };
         let message = format!(
             "A batch of two requests was not served. Hardly any server does it, and 2025-06-18 removed batches.{gone}"
         );
-        ctx.judge.broken_as(RECEIVE, Breach::Warn, message, evidence);
-        REST.iter().for_each(|rule| ctx.judge.blocked(rule, RECEIVE));
+        ctx.judge
+            .broken_as(RECEIVE, Breach::Warn, message, evidence);
+        REST.iter()
+            .for_each(|rule| ctx.judge.blocked(rule, RECEIVE));
         return;
     }
     ctx.judge.holds(RECEIVE);
@@ -98,7 +111,8 @@ fn receive(ctx: &mut Context<'_>) {
     } else {
         let evidence = ctx.evidence_from(from);
         let message = "The replies to a batch did not come as one array.";
-        ctx.judge.broken_as("batch.response-array", Breach::Warn, message, evidence);
+        ctx.judge
+            .broken_as("batch.response-array", Breach::Warn, message, evidence);
     }
     notifications_silent(ctx);
     empty_array(ctx);
@@ -121,7 +135,11 @@ fn notifications_silent(ctx: &mut Context<'_>) {
         .any(|message| message.is_array() || message.get("error").is_some());
     if answered {
         let evidence = ctx.evidence_from(from);
-        ctx.judge.broken(RULE, "A batch of notifications alone was answered.", evidence);
+        ctx.judge.broken(
+            RULE,
+            "A batch of notifications alone was answered.",
+            evidence,
+        );
     } else {
         ctx.judge.holds(RULE);
     }
@@ -149,18 +167,27 @@ fn empty_array(ctx: &mut Context<'_>) {
 fn invalid_element(ctx: &mut Context<'_>) {
     const RULE: &str = "batch.invalid-element";
     let id = ctx.client.fresh_id();
-    let from = send(ctx, &json!([1, {"jsonrpc": "2.0", "id": id, "method": "ping"}]));
+    let from = send(
+        ctx,
+        &json!([1, {"jsonrpc": "2.0", "id": id, "method": "ping"}]),
+    );
     let until = Instant::now() + ctx.client.limits().request;
     let served = matches!(ctx.client.reply(&id, until), Reply::Result { .. });
     let refused = since(ctx, from)
         .iter()
-        .flat_map(|message| message.as_array().cloned().unwrap_or_else(|| vec![message.clone()]))
+        .flat_map(|message| {
+            message
+                .as_array()
+                .cloned()
+                .unwrap_or_else(|| vec![message.clone()])
+        })
         .any(|message| message.pointer("/error/code") == Some(&json!(-32600)));
     if served && refused {
         ctx.judge.holds(RULE);
     } else {
         let evidence = ctx.evidence_from(from);
-        let message = "A batch with one invalid member: the member needs an error -32600, the rest a reply.";
+        let message =
+            "A batch with one invalid member: the member needs an error -32600, the rest a reply.";
         ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
     }
 }

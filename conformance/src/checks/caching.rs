@@ -24,7 +24,11 @@ fn interim(exchange: &Exchange<'_>, judge: &mut Judge) {
             continue;
         }
         if result.get("ttlMs").is_some() || result.get("cacheScope").is_some() {
-            judge.broken(RULE, "An interim result carries caching hints.", exchange.evidence(message));
+            judge.broken(
+                RULE,
+                "An interim result carries caching hints.",
+                exchange.evidence(message),
+            );
         } else {
             judge.holds(RULE);
         }

@@ -32,7 +32,10 @@ pub(super) const CHECKS: &[Check] = &[
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "cancellation.from-server",
-    requirements: &["cancellation.server-sent.valid-target", "cancellation.server-sent.only-listen"],
+    requirements: &[
+        "cancellation.server-sent.valid-target",
+        "cancellation.server-sent.only-listen",
+    ],
     read: from_server,
 }];
 
@@ -44,8 +47,14 @@ fn ignored(ctx: &mut Context<'_>) {
     let until = Instant::now() + ctx.client.limits().request;
     let _ = ctx.client.reply(&done, until);
     let cases = [
-        ("cancellation.unknown-id-ignored", json!({"requestId": "touchstone-never-used"})),
-        ("cancellation.completed-id-ignored", json!({"requestId": done})),
+        (
+            "cancellation.unknown-id-ignored",
+            json!({"requestId": "touchstone-never-used"}),
+        ),
+        (
+            "cancellation.completed-id-ignored",
+            json!({"requestId": done}),
+        ),
         ("cancellation.malformed-ignored", json!({})),
         ("cancellation.malformed-ignored", json!({"requestId": {}})),
     ];
@@ -59,14 +68,20 @@ fn ignored(ctx: &mut Context<'_>) {
             ctx.judge.broken(rule, message, evidence);
             return;
         }
-        let exchange = Exchange::read(ctx.revision(), ctx.client.log(), None, serde_json::Map::new());
+        let exchange = Exchange::read(
+            ctx.revision(),
+            ctx.client.log(),
+            None,
+            serde_json::Map::new(),
+        );
         let stray = exchange
             .received
             .iter()
             .any(|m| m.at >= from && m.kind == Kind::Response { request: None });
         if stray {
             let evidence = ctx.evidence_from(from);
-            ctx.judge.broken(rule, "The cancellation was answered.", evidence);
+            ctx.judge
+                .broken(rule, "The cancellation was answered.", evidence);
         } else {
             ctx.judge.holds(rule);
         }
@@ -84,14 +99,16 @@ fn race(ctx: &mut Context<'_>) {
     for _ in 0..20 {
         let id = ctx.client.fresh_id();
         ctx.client.post(id.clone(), method, None);
-        ctx.client.notify("notifications/cancelled", Some(json!({"requestId": id})));
+        ctx.client
+            .notify("notifications/cancelled", Some(json!({"requestId": id})));
     }
     if ctx.client.barrier() {
         ctx.judge.holds(RULE);
     } else {
         ctx.doubtful = true;
         let evidence = ctx.evidence_from(from);
-        let message = "After requests that were cancelled at once, the next request is not answered.";
+        let message =
+            "After requests that were cancelled at once, the next request is not answered.";
         ctx.judge.broken(RULE, message, evidence);
     }
 }
@@ -105,7 +122,11 @@ fn from_server(exchange: &Exchange<'_>, judge: &mut Judge) {
         if message.kind != Kind::Notification("notifications/cancelled") {
             continue;
         }
-        let target = message.value.pointer("/params/requestId").cloned().unwrap_or(Value::Null);
+        let target = message
+            .value
+            .pointer("/params/requestId")
+            .cloned()
+            .unwrap_or(Value::Null);
         if stateless {
             let listen = exchange.sent.iter().any(|sent| {
                 sent.at < message.at

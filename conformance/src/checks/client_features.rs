@@ -42,7 +42,10 @@ fn deprecated(ctx: &mut Context<'_>) {
     const RULE: &str = "client-features.deprecated";
     if ctx.facts.declares("logging") {
         // Advice for new servers; one that serves older clients too has no choice.
-        ctx.judge.note(RULE, "`logging` is declared; it is deprecated in 2026-07-28.");
+        ctx.judge.note(
+            RULE,
+            "`logging` is declared; it is deprecated in 2026-07-28.",
+        );
     } else {
         ctx.judge.holds(RULE);
     }
@@ -82,7 +85,9 @@ fn requests(exchange: &Exchange<'_>, judge: &mut Judge) {
         if valid {
             judge.holds(VALID);
         } else {
-            let text = format!("The server's `{method}` has the id {id}; it must be a string or an integer.");
+            let text = format!(
+                "The server's `{method}` has the id {id}; it must be a string or an integer."
+            );
             judge.broken(VALID, text, exchange.evidence(message));
         }
         if seen.insert(id.to_string()) {

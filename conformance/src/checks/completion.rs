@@ -9,7 +9,11 @@ use crate::spec::{Revision, Span};
 pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "completion.complete",
-        requirements: &["completion.result-shape", "completion.max-100", "completion.context-accepted"],
+        requirements: &[
+            "completion.result-shape",
+            "completion.max-100",
+            "completion.context-accepted",
+        ],
         span: Span::ALL,
         session: Session::Shared,
         run: complete,
@@ -32,7 +36,10 @@ fn reference(ctx: &Context<'_>) -> Option<(Value, String)> {
     for prompt in ctx.facts.items("prompts/list") {
         let argument = prompt.pointer("/arguments/0/name").and_then(Value::as_str);
         if let (Some(name), Some(argument)) = (prompt.get("name"), argument) {
-            return Some((json!({"type": "ref/prompt", "name": name}), argument.to_owned()));
+            return Some((
+                json!({"type": "ref/prompt", "name": name}),
+                argument.to_owned(),
+            ));
         }
     }
     for template in ctx.facts.items("resources/templates/list") {
@@ -52,7 +59,10 @@ fn reference(ctx: &Context<'_>) -> Option<(Value, String)> {
 /// Before 2025-03-26 there was no capability to declare; nothing can be asked of a server then.
 fn applies(ctx: &mut Context<'_>, rules: &[&str]) -> bool {
     if ctx.revision() == Revision::V2024_11_05 {
-        ctx.not_applicable(rules, "2024-11-05 has no capability that says whether a server completes.");
+        ctx.not_applicable(
+            rules,
+            "2024-11-05 has no capability that says whether a server completes.",
+        );
         return false;
     }
     ctx.needs("completions", rules)
@@ -66,24 +76,36 @@ fn complete(ctx: &mut Context<'_>) {
         return;
     }
     let Some((reference, argument)) = reference(ctx) else {
-        ctx.not_applicable(&[SHAPE, MOST, CONTEXT], "No prompt has arguments and no template is listed.");
+        ctx.not_applicable(
+            &[SHAPE, MOST, CONTEXT],
+            "No prompt has arguments and no template is listed.",
+        );
         return;
     };
     let params = json!({"ref": reference, "argument": {"name": argument, "value": ""}});
     let from = ctx.client.log().len();
     match ctx.ask(&[SHAPE, MOST], "completion/complete", Some(params.clone())) {
         Answer::Result(result) => {
-            let count = result.pointer("/completion/values").and_then(Value::as_array).map_or(0, Vec::len);
+            let count = result
+                .pointer("/completion/values")
+                .and_then(Value::as_array)
+                .map_or(0, Vec::len);
             if count <= 100 {
                 ctx.judge.holds(MOST);
             } else {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(MOST, format!("A completion holds {count} values; 100 are the most."), evidence);
+                ctx.judge.broken(
+                    MOST,
+                    format!("A completion holds {count} values; 100 are the most."),
+                    evidence,
+                );
             }
         }
         Answer::Error { error, .. } => {
             let evidence = ctx.evidence_from(from);
-            let message = format!("`completions` is declared, but completing a listed argument fails: {error}");
+            let message = format!(
+                "`completions` is declared, but completing a listed argument fails: {error}"
+            );
             ctx.judge.broken_as(SHAPE, Breach::Warn, message, evidence);
         }
         Answer::None => return,
@@ -98,7 +120,11 @@ fn complete(ctx: &mut Context<'_>) {
         Answer::Result(_) => ctx.judge.holds(CONTEXT),
         Answer::Error { error, .. } => {
             let evidence = ctx.evidence_from(from);
-            ctx.judge.broken(CONTEXT, format!("`context.arguments` makes a completion fail: {error}"), evidence);
+            ctx.judge.broken(
+                CONTEXT,
+                format!("`context.arguments` makes a completion fail: {error}"),
+                evidence,
+            );
         }
         Answer::None => {}
     }
@@ -114,15 +140,39 @@ fn errors(ctx: &mut Context<'_>) {
     let method = "completion/complete";
     let params = json!({"ref": {"type": "ref/prompt", "name": "touchstone_no_such_prompt"},
         "argument": {"name": "a", "value": ""}});
-    ctx.expect_error(UNKNOWN, -32602, Breach::Note, method, Some(params), "Completion for an unknown prompt");
-    for params in [json!({"ref": {"type": "ref/prompt", "name": "x"}}), json!({"argument": {"name": "a", "value": ""}})] {
-        ctx.expect_error(MISSING, -32602, Breach::Note, method, Some(params), "Completion without `ref` or `argument`");
+    ctx.expect_error(
+        UNKNOWN,
+        -32602,
+        Breach::Note,
+        method,
+        Some(params),
+        "Completion for an unknown prompt",
+    );
+    for params in [
+        json!({"ref": {"type": "ref/prompt", "name": "x"}}),
+        json!({"argument": {"name": "a", "value": ""}}),
+    ] {
+        ctx.expect_error(
+            MISSING,
+            -32602,
+            Breach::Note,
+            method,
+            Some(params),
+            "Completion without `ref` or `argument`",
+        );
     }
     let bad = [
         json!({"ref": {"type": "ref/touchstone"}, "argument": {"name": "a", "value": ""}}),
         json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": 5}}),
     ];
     for params in bad {
-        ctx.expect_error(VALIDATES, -32602, Breach::Note, method, Some(params), "Completion with a reference of unknown type, or a number as value,");
+        ctx.expect_error(
+            VALIDATES,
+            -32602,
+            Breach::Note,
+            method,
+            Some(params),
+            "Completion with a reference of unknown type, or a number as value,",
+        );
     }
 }

@@ -46,7 +46,13 @@ fn media(exchange: &Exchange<'_>, judge: &mut Judge) {
 
 /// The content blocks of a tool's result or of a prompt's messages.
 fn blocks(result: &Value) -> Vec<&Value> {
-    let list = |name: &str| result.get(name).and_then(Value::as_array).into_iter().flatten();
+    let list = |name: &str| {
+        result
+            .get(name)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+    };
     list("content")
         .chain(list("messages").filter_map(|message| message.get("content")))
         .collect()
@@ -60,5 +66,7 @@ fn is_mime_type(text: &str) -> bool {
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
     };
-    essence.split_once('/').is_some_and(|(kind, sub)| token(kind) && token(sub))
+    essence
+        .split_once('/')
+        .is_some_and(|(kind, sub)| token(kind) && token(sub))
 }

@@ -38,8 +38,12 @@ fn versions(ctx: &mut Context<'_>) {
         let evidence = ctx.evidence_from(from);
         let message = "`supportedVersions` names no version.";
         ctx.judge.broken("discover.result-shape", message, evidence);
-        ctx.judge.blocked("discover.lists-used-version", "discover.result-shape");
-    } else if versions.iter().any(|version| version == ctx.revision().as_str()) {
+        ctx.judge
+            .blocked("discover.lists-used-version", "discover.result-shape");
+    } else if versions
+        .iter()
+        .any(|version| version == ctx.revision().as_str())
+    {
         ctx.judge.holds("discover.lists-used-version");
     } else {
         let evidence = ctx.evidence_from(from);
@@ -48,6 +52,11 @@ fn versions(ctx: &mut Context<'_>) {
             ctx.revision(),
             versions.join(", ")
         );
-        ctx.judge.broken_as("discover.lists-used-version", Breach::Warn, message, evidence);
+        ctx.judge.broken_as(
+            "discover.lists-used-version",
+            Breach::Warn,
+            message,
+            evidence,
+        );
     }
 }

@@ -150,7 +150,10 @@ impl<'a> Exchange<'a> {
 
     /// The method of the request that a message answers.
     pub fn method_of(&self, message: &Received<'_>) -> Option<&str> {
-        let Kind::Response { request: Some(index) } = message.kind else {
+        let Kind::Response {
+            request: Some(index),
+        } = message.kind
+        else {
             return None;
         };
         match &self.sent[index].kind {
@@ -173,7 +176,10 @@ impl<'a> Exchange<'a> {
     /// The message and the request that it answers, as evidence.
     pub fn evidence(&self, message: &Received<'_>) -> Evidence {
         let mut indices = Vec::new();
-        if let Kind::Response { request: Some(index) } = message.kind {
+        if let Kind::Response {
+            request: Some(index),
+        } = message.kind
+        {
             indices.push(self.sent[index].at);
         }
         indices.push(message.at);
@@ -351,16 +357,21 @@ fn sent_kind(value: &Value) -> SentKind {
     };
     let proper = object.get("jsonrpc").and_then(Value::as_str) == Some("2.0")
         && object.get("params").is_none_or(Value::is_object)
-        && object
-            .keys()
-            .all(|name| matches!(name.as_str(), "jsonrpc" | "id" | "method" | "params" | "result" | "error"));
+        && object.keys().all(|name| {
+            matches!(
+                name.as_str(),
+                "jsonrpc" | "id" | "method" | "params" | "result" | "error"
+            )
+        });
     if !proper {
         return odd();
     }
     let params = object.get("params").cloned().unwrap_or(Value::Null);
     let has = |name| object.contains_key(name);
     match (object.get("method"), object.get("id")) {
-        (Some(Value::String(method)), Some(id)) if is_legal_id(id) && !has("result") && !has("error") => {
+        (Some(Value::String(method)), Some(id))
+            if is_legal_id(id) && !has("result") && !has("error") =>
+        {
             SentKind::Request {
                 id: id.clone(),
                 method: method.clone(),

@@ -32,7 +32,8 @@ fn valid(ctx: &mut Context<'_>) {
                 None => ctx.judge.holds(RULE),
                 Some(Fault::Invalid(why)) => {
                     let evidence = ctx.list_evidence("tools/list");
-                    let message = format!("`{member}` of the tool `{name}` is not a valid schema: {why}.");
+                    let message =
+                        format!("`{member}` of the tool `{name}` is not a valid schema: {why}.");
                     ctx.judge.broken(RULE, message, evidence);
                 }
                 Some(Fault::UnknownDialect(dialect)) => {

@@ -74,7 +74,14 @@ fn undeclared_methods(ctx: &mut Context<'_>) {
         asked = true;
         let params = json!({"ref": {"type": "ref/prompt", "name": "touchstone-none"},
             "argument": {"name": "a", "value": ""}});
-        undeclared(ctx, rule, "completions", "completion/complete", Some(params), None);
+        undeclared(
+            ctx,
+            rule,
+            "completions",
+            "completion/complete",
+            Some(params),
+            None,
+        );
     }
     if ctx.handshake() && !ctx.facts.declares("logging") {
         asked = true;
@@ -82,12 +89,16 @@ fn undeclared_methods(ctx: &mut Context<'_>) {
         let params = json!({"level": "emergency"});
         match ctx.ask(&[CODE], "logging/setLevel", Some(params)) {
             Answer::Error { code, .. } => undeclared_code(ctx, "logging", "logging/setLevel", code),
-            Answer::Result(_) => ctx.judge.note(CODE, "`logging/setLevel` is answered though `logging` is not declared."),
+            Answer::Result(_) => ctx.judge.note(
+                CODE,
+                "`logging/setLevel` is answered though `logging` is not declared.",
+            ),
             Answer::None => {}
         }
     }
     if !asked {
-        ctx.judge.not_applicable(CODE, "The server declares every capability.");
+        ctx.judge
+            .not_applicable(CODE, "The server declares every capability.");
     }
 }
 
@@ -108,19 +119,26 @@ fn undeclared(
         }
         Answer::Result(result) => {
             let empty = match items {
-                Some(items) => result.get(items).and_then(Value::as_array).is_none_or(Vec::is_empty),
+                Some(items) => result
+                    .get(items)
+                    .and_then(Value::as_array)
+                    .is_none_or(Vec::is_empty),
                 None => result
                     .pointer("/completion/values")
                     .and_then(Value::as_array)
                     .is_none_or(Vec::is_empty),
             };
             if empty {
-                let note = format!("`{method}` gives an empty list though `{capability}` is not declared.");
+                let note = format!(
+                    "`{method}` gives an empty list though `{capability}` is not declared."
+                );
                 ctx.judge.note(CODE, note.clone());
                 ctx.judge.note(rule, note);
             } else {
                 let evidence = ctx.evidence_from(from);
-                let message = format!("`{method}` is served, but the server does not declare `{capability}`.");
+                let message = format!(
+                    "`{method}` is served, but the server does not declare `{capability}`."
+                );
                 ctx.judge.broken(rule, message, evidence);
             }
         }
@@ -169,8 +187,12 @@ fn known_since(method: &str) -> Option<(Revision, Revision)> {
     Some(match method {
         "ping" | "roots/list" | "sampling/createMessage" => (V2024_11_05, V2025_11_25),
         "elicitation/create" => (V2025_06_18, V2025_11_25),
-        "notifications/elicitation/complete" | "notifications/tasks/status" | "tasks/get"
-        | "tasks/result" | "tasks/cancel" | "tasks/list" => (V2025_11_25, V2025_11_25),
+        "notifications/elicitation/complete"
+        | "notifications/tasks/status"
+        | "tasks/get"
+        | "tasks/result"
+        | "tasks/cancel"
+        | "tasks/list" => (V2025_11_25, V2025_11_25),
         "notifications/subscriptions/acknowledged" => (V2026_07_28, V2026_07_28),
         "notifications/progress"
         | "notifications/message"
@@ -225,11 +247,16 @@ fn only_negotiated(exchange: &Exchange<'_>, judge: &mut Judge) {
         let declared = parts
             .next()
             .and_then(|name| capabilities.get(name))
-            .is_some_and(|value| parts.next().is_none_or(|flag| value.get(flag) == Some(&json!(true))));
+            .is_some_and(|value| {
+                parts
+                    .next()
+                    .is_none_or(|flag| value.get(flag) == Some(&json!(true)))
+            });
         if declared {
             continue;
         }
-        let text = format!("The server sent `{method}` though the {side} did not declare `{need}`.");
+        let text =
+            format!("The server sent `{method}` though the {side} did not declare `{need}`.");
         for rule in RULES {
             judge.broken(rule, text.clone(), exchange.evidence(message));
         }
@@ -255,8 +282,14 @@ fn version_respected(
     if (Span { first, last }).contains(exchange.revision) {
         return;
     }
-    let text = format!("The server sent `{method}`, which {} does not have.", exchange.revision);
-    for rule in ["lifecycle.version.respect", "lifecycle.version.respect.should"] {
+    let text = format!(
+        "The server sent `{method}`, which {} does not have.",
+        exchange.revision
+    );
+    for rule in [
+        "lifecycle.version.respect",
+        "lifecycle.version.respect.should",
+    ] {
         judge.broken(rule, text.clone(), exchange.evidence(message));
     }
 }

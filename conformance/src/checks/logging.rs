@@ -9,7 +9,14 @@ use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
 
 const LEVELS: [&str; 8] = [
-    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
+    "debug",
+    "info",
+    "notice",
+    "warning",
+    "error",
+    "critical",
+    "alert",
+    "emergency",
 ];
 const HANDSHAKE: Span = Span {
     first: Revision::V2024_11_05,
@@ -59,16 +66,29 @@ fn set_level(ctx: &mut Context<'_>) {
     for level in LEVELS {
         let from = ctx.client.log().len();
         match ctx.ask(&[ACK], "logging/setLevel", Some(json!({"level": level}))) {
-            Answer::Result(result) => super::ping::empty_result(ctx, ACK, "logging/setLevel", &result, from),
+            Answer::Result(result) => {
+                super::ping::empty_result(ctx, ACK, "logging/setLevel", &result, from)
+            }
             Answer::Error { error, .. } => {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(ACK, format!("The level `{level}` is refused: {error}"), evidence);
+                ctx.judge.broken(
+                    ACK,
+                    format!("The level `{level}` is refused: {error}"),
+                    evidence,
+                );
             }
             Answer::None => return,
         }
     }
     let params = json!({"level": "loud"});
-    ctx.expect_error(INVALID, -32602, Breach::Note, "logging/setLevel", Some(params), "An unknown level");
+    ctx.expect_error(
+        INVALID,
+        -32602,
+        Breach::Note,
+        "logging/setLevel",
+        Some(params),
+        "An unknown level",
+    );
 }
 
 fn opt_in_invalid(ctx: &mut Context<'_>) {
@@ -77,7 +97,14 @@ fn opt_in_invalid(ctx: &mut Context<'_>) {
         return;
     }
     let params = json!({"_meta": {"io.modelcontextprotocol/logLevel": "loud"}});
-    ctx.expect_error(RULE, -32602, Breach::Warn, "server/discover", Some(params), "An unknown `logLevel`");
+    ctx.expect_error(
+        RULE,
+        -32602,
+        Breach::Warn,
+        "server/discover",
+        Some(params),
+        "An unknown `logLevel`",
+    );
 }
 
 fn rank(level: &str) -> Option<usize> {
@@ -104,7 +131,11 @@ fn messages(exchange: &Exchange<'_>, judge: &mut Judge) {
                 );
             }
         }
-        let level = message.value.pointer("/params/level").and_then(Value::as_str).and_then(rank);
+        let level = message
+            .value
+            .pointer("/params/level")
+            .and_then(Value::as_str)
+            .and_then(rank);
         if stateless {
             opted_in(exchange, message, level, judge);
         } else {
@@ -134,10 +165,13 @@ fn opted_in(
         let Some(asked) = asked.filter(|_| sent.at < message.at) else {
             continue;
         };
-        let answered = exchange
-            .received
-            .iter()
-            .any(|reply| reply.kind == Kind::Response { request: Some(index) } && reply.at < message.at);
+        let answered = exchange.received.iter().any(|reply| {
+            reply.kind
+                == Kind::Response {
+                    request: Some(index),
+                }
+                && reply.at < message.at
+        });
         if answered {
             closed = true;
         } else {
@@ -145,20 +179,40 @@ fn opted_in(
         }
     }
     let evidence = || exchange.evidence(message);
-    if message.value.pointer("/params/_meta/io.modelcontextprotocol~1subscriptionId").is_some() {
-        judge.broken("logging.request-scoped", "A log message was sent on a subscription.", evidence());
+    if message
+        .value
+        .pointer("/params/_meta/io.modelcontextprotocol~1subscriptionId")
+        .is_some()
+    {
+        judge.broken(
+            "logging.request-scoped",
+            "A log message was sent on a subscription.",
+            evidence(),
+        );
     }
     match (open.iter().min(), closed) {
         (Some(least), _) => {
             judge.holds("logging.request-scoped");
             if level.is_some_and(|level| level < *least) {
-                judge.broken("logging.opt-in.level", "A log message lies below the level that was asked for.", evidence());
+                judge.broken(
+                    "logging.opt-in.level",
+                    "A log message lies below the level that was asked for.",
+                    evidence(),
+                );
             } else {
                 judge.holds("logging.opt-in.level");
             }
         }
-        (None, true) => judge.broken("logging.request-scoped", "A log message came after the reply of its request.", evidence()),
-        (None, false) => judge.broken("logging.opt-in", "A log message was sent though no request asked for any.", evidence()),
+        (None, true) => judge.broken(
+            "logging.request-scoped",
+            "A log message came after the reply of its request.",
+            evidence(),
+        ),
+        (None, false) => judge.broken(
+            "logging.opt-in",
+            "A log message was sent though no request asked for any.",
+            evidence(),
+        ),
     }
 }
 
@@ -173,7 +227,9 @@ fn filtered(
         .results("logging/setLevel")
         .filter(|(reply, _)| reply.at < message.at)
         .filter_map(|(reply, _)| match reply.kind {
-            Kind::Response { request: Some(index) } => match &exchange.sent[index].kind {
+            Kind::Response {
+                request: Some(index),
+            } => match &exchange.sent[index].kind {
                 SentKind::Request { params, .. } => rank(params.get("level")?.as_str()?),
                 _ => None,
             },
@@ -186,7 +242,10 @@ fn filtered(
     if level.is_some_and(|level| level < set) {
         judge.broken(
             "logging.level-filter",
-            format!("A log message lies below the level `{}` that was set.", LEVELS[set]),
+            format!(
+                "A log message lies below the level `{}` that was set.",
+                LEVELS[set]
+            ),
             exchange.evidence(message),
         );
     } else {

@@ -136,7 +136,12 @@ fn ids(ctx: &mut Context<'_>) {
 
 /// The id of a response since `from` that answers no request of ours.
 fn stray_response(ctx: &Context<'_>, from: usize) -> Option<Value> {
-    let exchange = Exchange::read(ctx.revision(), ctx.client.log(), None, serde_json::Map::new());
+    let exchange = Exchange::read(
+        ctx.revision(),
+        ctx.client.log(),
+        None,
+        serde_json::Map::new(),
+    );
     exchange
         .received
         .iter()
@@ -198,32 +203,48 @@ fn invalid_params(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.invalid-params";
     let mut cases = Vec::new();
     if ctx.facts.declares("resources") {
-        cases.push(("resources/read", json!({}), "`resources/read` without `uri`"));
+        cases.push((
+            "resources/read",
+            json!({}),
+            "`resources/read` without `uri`",
+        ));
     }
     if ctx.facts.declares("prompts") {
-        cases.push(("prompts/get", json!({"name": 5}), "`prompts/get` with a number as `name`"));
+        cases.push((
+            "prompts/get",
+            json!({"name": 5}),
+            "`prompts/get` with a number as `name`",
+        ));
     }
     if ctx.facts.declares("tools") {
         cases.push(("tools/call", json!({}), "`tools/call` without `name`"));
     }
     if cases.is_empty() {
-        ctx.judge.not_applicable(RULE, "The server has no method with required params.");
+        ctx.judge
+            .not_applicable(RULE, "The server has no method with required params.");
     }
     for (method, params, what) in cases {
         // A tool result with `isError` is an answer to this too.
         let from = ctx.client.log().len();
         match ctx.ask(&[RULE], method, Some(params)) {
-            Answer::Error { code: Some(-32602), .. } => ctx.judge.holds(RULE),
+            Answer::Error {
+                code: Some(-32602), ..
+            } => ctx.judge.holds(RULE),
             Answer::Error { code, .. } => {
                 let code = code.map_or("no integer".to_owned(), |code| code.to_string());
-                ctx.judge.note(RULE, format!("{what}: code {code} instead of -32602."));
+                ctx.judge
+                    .note(RULE, format!("{what}: code {code} instead of -32602."));
             }
             Answer::Result(result) if result.get("isError") == Some(&Value::Bool(true)) => {
-                ctx.judge.note(RULE, format!("{what}: a result with `isError` instead of -32602."));
+                ctx.judge.note(
+                    RULE,
+                    format!("{what}: a result with `isError` instead of -32602."),
+                );
             }
             Answer::Result(_) => {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(RULE, format!("{what} gave a result."), evidence);
+                ctx.judge
+                    .broken(RULE, format!("{what} gave a result."), evidence);
             }
             Answer::None => return,
         }
@@ -248,7 +269,11 @@ fn envelope(exchange: &Exchange<'_>, judge: &mut Judge) {
         if let Kind::Notification(method) = message.kind {
             if message.value.get("id").is_some() {
                 let message_text = format!("The notification `{method}` has an `id`.");
-                judge.broken("jsonrpc.notification.no-id", message_text, exchange.evidence(message));
+                judge.broken(
+                    "jsonrpc.notification.no-id",
+                    message_text,
+                    exchange.evidence(message),
+                );
             } else {
                 judge.holds("jsonrpc.notification.no-id");
             }
@@ -331,7 +356,10 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             lines.extend(messages.iter().map(|m| m.at));
             judge.broken(
                 "jsonrpc.response.exactly-one",
-                format!("The request with id {id} was answered {} times.", messages.len()),
+                format!(
+                    "The request with id {id} was answered {} times.",
+                    messages.len()
+                ),
                 super::exchange::evidence(exchange.log, lines),
             );
         } else {
@@ -347,7 +375,11 @@ fn stray(exchange: &Exchange<'_>, message: &Received<'_>, odd: &[usize], judge: 
     if id.is_null() {
         if after_odd {
             judge.holds("jsonrpc.error.unreadable-id");
-        } else if !exchange.sent.iter().any(|s| s.at < message.at && matches!(s.kind, SentKind::Notification { .. })) {
+        } else if !exchange
+            .sent
+            .iter()
+            .any(|s| s.at < message.at && matches!(s.kind, SentKind::Notification { .. }))
+        {
             // After a notification, the checks on notifications tell of it.
             judge.broken(
                 "jsonrpc.response.id-echo",
@@ -466,7 +498,10 @@ fn error_shape(exchange: &Exchange<'_>, message: &Received<'_>, error: &Value, j
     } else {
         judge.broken(
             "jsonrpc.error.shape",
-            format!("An error is an object with an integer `code` and a string `message`: {}.", faults.join(", ")),
+            format!(
+                "An error is an object with an integer `code` and a string `message`: {}.",
+                faults.join(", ")
+            ),
             exchange.evidence(message),
         );
     }
@@ -476,7 +511,10 @@ fn concise(exchange: &Exchange<'_>, message: &Received<'_>, text: &str, judge: &
     const RULE: &str = "jsonrpc.error.message-concise";
     let length = text.chars().count();
     if text.trim_end().contains('\n') || length > 300 {
-        let text = format!("An error message of {length} characters, {} lines.", text.lines().count());
+        let text = format!(
+            "An error message of {length} characters, {} lines.",
+            text.lines().count()
+        );
         judge.broken(RULE, text, exchange.evidence(message));
     } else {
         judge.holds(RULE);
@@ -497,7 +535,8 @@ fn error_code(exchange: &Exchange<'_>, message: &Received<'_>, code: i64, judge:
         return;
     }
     if (-32099..=-32020).contains(&code) && !(-32022..=-32021).contains(&code) {
-        let text = format!("Error code {code} is reserved for the protocol and has no meaning here.");
+        let text =
+            format!("Error code {code} is reserved for the protocol and has no meaning here.");
         judge.broken("errors.reserved-mcp-range", text, evidence());
     } else {
         judge.holds("errors.reserved-mcp-range");
@@ -510,7 +549,8 @@ fn error_code(exchange: &Exchange<'_>, message: &Received<'_>, code: i64, judge:
     }
     let in_reserved = (-32768..=-32000).contains(&code);
     if in_reserved && (-32019..=-32000).contains(&code) && code != -32002 {
-        let text = format!("Error code {code}: codes of a server's own lie outside -32768 to -32000.");
+        let text =
+            format!("Error code {code}: codes of a server's own lie outside -32768 to -32000.");
         judge.broken_as("errors.application-codes", Breach::Warn, text, evidence());
     } else {
         judge.holds("errors.application-codes");
@@ -519,7 +559,10 @@ fn error_code(exchange: &Exchange<'_>, message: &Received<'_>, code: i64, judge:
 
 /// Whether a response answers a request that carried the metadata of the stateless era.
 pub(super) fn answers_modern(exchange: &Exchange<'_>, message: &Received<'_>) -> bool {
-    let Kind::Response { request: Some(index) } = message.kind else {
+    let Kind::Response {
+        request: Some(index),
+    } = message.kind
+    else {
         return false;
     };
     match &exchange.sent[index].kind {

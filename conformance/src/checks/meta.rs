@@ -127,7 +127,9 @@ fn judge_key(
     } else {
         judge.broken(
             "meta.key-format",
-            format!("The `_meta` key `{key}` is not an optional dotted prefix, a slash and a name."),
+            format!(
+                "The `_meta` key `{key}` is not an optional dotted prefix, a slash and a name."
+            ),
             exchange.evidence(message),
         );
     }
@@ -171,7 +173,11 @@ fn prefix_rules(
     let reserved = if exchange.revision >= Revision::V2025_11_25 {
         labels.get(1).is_some_and(reserved_name)
     } else {
-        labels.iter().rev().skip(1).any(|label| reserved_name(&label))
+        labels
+            .iter()
+            .rev()
+            .skip(1)
+            .any(|label| reserved_name(&label))
     };
     let rules = ["meta.reserved-prefix", "meta.reserved-prefix.2025-06-18"];
     if reserved && !KNOWN.contains(&key) {
@@ -185,7 +191,9 @@ fn prefix_rules(
     } else {
         rules.iter().for_each(|rule| judge.holds(rule));
     }
-    const TOP: [&str; 10] = ["com", "org", "net", "dev", "io", "app", "ai", "co", "edu", "gov"];
+    const TOP: [&str; 10] = [
+        "com", "org", "net", "dev", "io", "app", "ai", "co", "edu", "gov",
+    ];
     let last = labels.last().copied().unwrap_or_default();
     let first = labels.first().copied().unwrap_or_default();
     if labels.len() > 1 && TOP.contains(&last) && !TOP.contains(&first) {
@@ -247,7 +255,11 @@ fn server_info(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judg
     if !answers_modern(exchange, message) {
         return;
     }
-    if result.get("_meta").and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo")).is_some() {
+    if result
+        .get("_meta")
+        .and_then(|meta| meta.get("io.modelcontextprotocol/serverInfo"))
+        .is_some()
+    {
         judge.holds("meta.server-info");
     } else {
         judge.broken(
@@ -259,9 +271,7 @@ fn server_info(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judg
 }
 
 fn extensions(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judge) {
-    let Some(Value::Object(extensions)) = message
-        .value
-        .pointer("/result/capabilities/extensions")
+    let Some(Value::Object(extensions)) = message.value.pointer("/result/capabilities/extensions")
     else {
         return;
     };
@@ -275,10 +285,15 @@ fn extension_faults(extensions: &Map<String, Value>) -> Vec<String> {
     let mut faults = Vec::new();
     for (name, value) in extensions {
         if !name.contains('/') || !well_formed(name) {
-            faults.push(format!("The extension `{name}` has no well-formed prefix and name."));
+            faults.push(format!(
+                "The extension `{name}` has no well-formed prefix and name."
+            ));
         }
         if !value.is_object() {
-            faults.push(format!("The extension `{name}` is {}, not an object.", kind_of(value)));
+            faults.push(format!(
+                "The extension `{name}` is {}, not an object.",
+                kind_of(value)
+            ));
         }
     }
     faults
@@ -290,10 +305,25 @@ mod tests {
 
     #[test]
     fn keys_are_an_optional_prefix_and_a_name() {
-        for good in ["foo", "progressToken", "com.example/x", "io.a-b/c.d_e-f", "com.example/"] {
+        for good in [
+            "foo",
+            "progressToken",
+            "com.example/x",
+            "io.a-b/c.d_e-f",
+            "com.example/",
+        ] {
             assert!(well_formed(good), "{good}");
         }
-        for bad in ["", "a b", "-a", "a-", "1com/x", "com..x/y", "/x", "com.example/-x"] {
+        for bad in [
+            "",
+            "a b",
+            "-a",
+            "a-",
+            "1com/x",
+            "com..x/y",
+            "/x",
+            "com.example/-x",
+        ] {
             assert!(!well_formed(bad), "{bad}");
         }
     }

@@ -330,7 +330,9 @@ impl Context<'_> {
     ) {
         let from = self.client.log().len();
         match self.ask(&[rule], method, params) {
-            Answer::Error { code: Some(got), .. } if got == code => self.judge.holds(rule),
+            Answer::Error {
+                code: Some(got), ..
+            } if got == code => self.judge.holds(rule),
             Answer::Error { error, .. } => {
                 let got = error.get("code").cloned().unwrap_or(Value::Null);
                 let evidence = self.evidence_from(from);

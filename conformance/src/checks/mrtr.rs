@@ -28,9 +28,15 @@ fn allowed_methods(ctx: &mut Context<'_>) {
     for method in methods {
         let from = ctx.client.log().len();
         match ctx.ask(&[RULE], method, Some(json!({}))) {
-            Answer::Result(result) if result.get("resultType").and_then(Value::as_str) == Some("input_required") => {
+            Answer::Result(result)
+                if result.get("resultType").and_then(Value::as_str) == Some("input_required") =>
+            {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(RULE, format!("`{method}` asks for input, which it may not."), evidence);
+                ctx.judge.broken(
+                    RULE,
+                    format!("`{method}` asks for input, which it may not."),
+                    evidence,
+                );
             }
             Answer::None => return,
             _ => ctx.judge.holds(RULE),

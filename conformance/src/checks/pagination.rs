@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::{Answer, Check, Context, LISTS, Listing, Session};
-use crate::spec::requirement::Breach;
 use crate::spec::Span;
+use crate::spec::requirement::Breach;
 
 /// A list that goes on longer than this is not followed to its end.
 const MOST_PAGES: usize = 200;
@@ -80,10 +80,15 @@ fn gather(ctx: &mut Context<'_>) {
             }
             Answer::Error { code, error } => {
                 let evidence = ctx.evidence_from(from);
-                let message = format!("`{capability}` is declared, but `{method}` gives an error: {error}");
+                let message =
+                    format!("`{capability}` is declared, but `{method}` gives an error: {error}");
                 // Nobody says that a server without templates must know their method.
                 let breach = if method == "resources/templates/list" {
-                    if code == Some(-32601) { Breach::Warn } else { Breach::Fail }
+                    if code == Some(-32601) {
+                        Breach::Warn
+                    } else {
+                        Breach::Fail
+                    }
                 } else {
                     Breach::Fail
                 };
@@ -112,12 +117,16 @@ fn follow(ctx: &mut Context<'_>, method: &str, items: &str, first: Value) -> Lis
         let from = ctx.client.log().len();
         if !seen.insert(cursor.clone()) {
             let evidence = ctx.evidence();
-            let message = format!("`{method}` gives the cursor {cursor} again: the list never ends.");
+            let message =
+                format!("`{method}` gives the cursor {cursor} again: the list never ends.");
             ctx.judge.broken(RULE, message, evidence);
             break;
         }
         if listing.pages.len() >= MOST_PAGES {
-            ctx.judge.note(RULE, format!("`{method}` was not followed past {MOST_PAGES} pages."));
+            ctx.judge.note(
+                RULE,
+                format!("`{method}` was not followed past {MOST_PAGES} pages."),
+            );
             break;
         }
         match ctx.ask(&[RULE], method, Some(json!({"cursor": cursor}))) {
@@ -128,7 +137,8 @@ fn follow(ctx: &mut Context<'_>, method: &str, items: &str, first: Value) -> Lis
             }
             Answer::Error { error, .. } => {
                 let evidence = ctx.evidence_from(from);
-                let message = format!("`{method}` refuses the cursor {cursor} that it gave itself: {error}");
+                let message =
+                    format!("`{method}` refuses the cursor {cursor} that it gave itself: {error}");
                 ctx.judge.broken(RULE, message, evidence);
                 break;
             }
@@ -140,7 +150,8 @@ fn follow(ctx: &mut Context<'_>, method: &str, items: &str, first: Value) -> Lis
         scopes(ctx, method, &listing);
     } else {
         ctx.judge.not_applicable(RULE, "Every list is one page.");
-        ctx.judge.not_applicable("caching.scope-per-list", "Every list is one page.");
+        ctx.judge
+            .not_applicable("caching.scope-per-list", "Every list is one page.");
     }
     listing
 }
@@ -154,7 +165,11 @@ pub(super) fn key_of(item: &Value) -> Option<&str> {
 
 fn repeated(ctx: &mut Context<'_>, method: &str, listing: &Listing) {
     let mut keys = HashSet::new();
-    let twice = listing.items.iter().filter_map(key_of).find(|key| !keys.insert(*key));
+    let twice = listing
+        .items
+        .iter()
+        .filter_map(key_of)
+        .find(|key| !keys.insert(*key));
     if let Some(key) = twice {
         let evidence = ctx.evidence();
         let message = format!("`{method}` lists `{key}` on more than one page.");
@@ -164,12 +179,20 @@ fn repeated(ctx: &mut Context<'_>, method: &str, listing: &Listing) {
 
 fn scopes(ctx: &mut Context<'_>, method: &str, listing: &Listing) {
     const RULE: &str = "caching.scope-per-list";
-    let scopes: Vec<Option<&Value>> = listing.pages.iter().map(|page| page.get("cacheScope")).collect();
+    let scopes: Vec<Option<&Value>> = listing
+        .pages
+        .iter()
+        .map(|page| page.get("cacheScope"))
+        .collect();
     if scopes.windows(2).all(|pair| pair[0] == pair[1]) {
         ctx.judge.holds(RULE);
     } else {
         let evidence = ctx.evidence();
-        ctx.judge.broken(RULE, format!("The pages of `{method}` have different `cacheScope`s."), evidence);
+        ctx.judge.broken(
+            RULE,
+            format!("The pages of `{method}` have different `cacheScope`s."),
+            evidence,
+        );
     }
 }
 
@@ -182,7 +205,12 @@ fn cursors(ctx: &mut Context<'_>) {
         .filter_map(|(method, items, _)| {
             let listing = ctx.facts.lists.get(method)?;
             let cursor = listing.cursors.first()?;
-            Some((*method, *items, cursor.clone(), listing.pages.get(1)?.clone()))
+            Some((
+                *method,
+                *items,
+                cursor.clone(),
+                listing.pages.get(1)?.clone(),
+            ))
         })
         .collect();
     if paged.is_empty() {
@@ -202,10 +230,14 @@ fn cursors(ctx: &mut Context<'_>) {
         let from = ctx.client.log().len();
         let bogus = json!({"cursor": "touchstone-bogus-%00-cursor"});
         match ctx.ask(&[INVALID], method, Some(bogus)) {
-            Answer::Error { code: Some(-32602), .. } => ctx.judge.holds(INVALID),
+            Answer::Error {
+                code: Some(-32602), ..
+            } => ctx.judge.holds(INVALID),
             Answer::Error { error, .. } => {
                 let evidence = ctx.evidence_from(from);
-                let message = format!("An invalid cursor of `{method}` gives another error than -32602: {error}");
+                let message = format!(
+                    "An invalid cursor of `{method}` gives another error than -32602: {error}"
+                );
                 ctx.judge.broken(INVALID, message, evidence);
             }
             Answer::Result(_) => {

@@ -41,7 +41,8 @@ fn ping(ctx: &mut Context<'_>) {
                     ctx.doubtful = true;
                     let evidence = ctx.evidence_from(from);
                     let message = format!("`ping` was answered after {:.1} s.", took.as_secs_f32());
-                    ctx.judge.broken_as("ping.responds", Breach::Warn, message, evidence);
+                    ctx.judge
+                        .broken_as("ping.responds", Breach::Warn, message, evidence);
                 } else {
                     ctx.judge.holds("ping.responds");
                 }
@@ -96,7 +97,9 @@ fn server_side_rate(exchange: &Exchange<'_>, judge: &mut Judge) {
         judge.not_applicable(RULE, "The server sent no ping.");
         return;
     };
-    let span = exchange.log[last.at].at.saturating_sub(exchange.log[first.at].at);
+    let span = exchange.log[last.at]
+        .at
+        .saturating_sub(exchange.log[first.at].at);
     // More than one a second over the time in which they came, with room for a burst of two.
     if pings.len() > 2 && pings.len() as f64 > span.as_secs_f64() + 2.0 {
         let text = format!("{} pings within {:.1} s.", pings.len(), span.as_secs_f64());

@@ -67,10 +67,12 @@ fn notifications(exchange: &Exchange<'_>, judge: &mut Judge) {
         let Some(token) = params.pointer("/_meta/progressToken") else {
             continue;
         };
-        let reply = exchange
-            .received
-            .iter()
-            .find(|message| message.kind == Kind::Response { request: Some(index) });
+        let reply = exchange.received.iter().find(|message| {
+            message.kind
+                == Kind::Response {
+                    request: Some(index),
+                }
+        });
         // A task goes on after its first answer, and keeps its token.
         let is_task = params.get("task").is_some();
         tokens.insert(
@@ -97,13 +99,23 @@ fn one(
     tokens: &mut HashMap<String, Token>,
     judge: &mut Judge,
 ) {
-    let token = message.value.pointer("/params/progressToken").cloned().unwrap_or(Value::Null);
+    let token = message
+        .value
+        .pointer("/params/progressToken")
+        .cloned()
+        .unwrap_or(Value::Null);
     let evidence = || exchange.evidence(message);
-    let Some(known) = tokens.get_mut(&token.to_string()).filter(|t| t.given < message.at) else {
-        let text = token.as_str().map_or_else(|| token.to_string(), str::to_owned);
+    let Some(known) = tokens
+        .get_mut(&token.to_string())
+        .filter(|t| t.given < message.at)
+    else {
+        let text = token
+            .as_str()
+            .map_or_else(|| token.to_string(), str::to_owned);
         let retyped = tokens.keys().any(|key| key.trim_matches('"') == text);
         if retyped {
-            let message = format!("The progress token {token} has another JSON type than the one given.");
+            let message =
+                format!("The progress token {token} has another JSON type than the one given.");
             judge.broken("progress.token-echo", message, evidence());
         } else {
             let message = format!("Progress for the token {token}, which no request gave.");
@@ -122,7 +134,11 @@ fn one(
     } else {
         judge.holds("progress.stop-after-completion");
     }
-    if let Some(value) = message.value.pointer("/params/progress").and_then(Value::as_f64) {
+    if let Some(value) = message
+        .value
+        .pointer("/params/progress")
+        .and_then(Value::as_f64)
+    {
         match known.last {
             Some(last) if value <= last => judge.broken(
                 "progress.increasing",
@@ -153,7 +169,9 @@ fn server_tokens(exchange: &Exchange<'_>, judge: &mut Judge) {
             Some(Value::Number(n)) if n.as_i64().is_some() => judge.holds(RULE),
             Some(other) => judge.broken(
                 RULE,
-                format!("The server's progress token is {other}; it must be a string or an integer."),
+                format!(
+                    "The server's progress token is {other}; it must be a string or an integer."
+                ),
                 exchange.evidence(message),
             ),
             None => {}

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::{Answer, Check, Context, Session};
-use crate::spec::requirement::Breach;
 use crate::spec::Span;
+use crate::spec::requirement::Breach;
 
 /// How many listed prompts are got.
 const MOST_PROMPTS: usize = 5;
@@ -35,7 +35,10 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         name: "prompts.arguments",
-        requirements: &["prompts.get.missing-argument", "prompts.get.validates-arguments"],
+        requirements: &[
+            "prompts.get.missing-argument",
+            "prompts.get.validates-arguments",
+        ],
         span: Span::ALL,
         session: Session::Shared,
         run: arguments,
@@ -43,7 +46,10 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 fn name_of(prompt: &Value) -> &str {
-    prompt.get("name").and_then(Value::as_str).unwrap_or_default()
+    prompt
+        .get("name")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// The names of a prompt's arguments, with whether each is required.
@@ -77,7 +83,8 @@ fn names(ctx: &mut Context<'_>) {
         }
     }
     if prompts.is_empty() {
-        ctx.judge.not_applicable(RULE, "The server lists no prompt.");
+        ctx.judge
+            .not_applicable(RULE, "The server lists no prompt.");
     }
 }
 
@@ -108,11 +115,17 @@ fn get(ctx: &mut Context<'_>) {
             }
             Answer::Error { error, .. } if required.is_empty() => {
                 let evidence = ctx.evidence_from(from);
-                let message = format!("`{}` needs no argument, but `prompts/get` fails: {error}", name_of(prompt));
+                let message = format!(
+                    "`{}` needs no argument, but `prompts/get` fails: {error}",
+                    name_of(prompt)
+                );
                 ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
             }
             Answer::Error { .. } => {
-                ctx.judge.note(RULE, format!("`{}` refuses made-up arguments.", name_of(prompt)));
+                ctx.judge.note(
+                    RULE,
+                    format!("`{}` refuses made-up arguments.", name_of(prompt)),
+                );
             }
             Answer::None => return,
         }
@@ -159,7 +172,14 @@ fn unknown(ctx: &mut Context<'_>) {
         return;
     }
     let params = json!({"name": "touchstone_no_such_prompt"});
-    ctx.expect_error(RULE, -32602, Breach::Note, "prompts/get", Some(params), "An unknown prompt");
+    ctx.expect_error(
+        RULE,
+        -32602,
+        Breach::Note,
+        "prompts/get",
+        Some(params),
+        "An unknown prompt",
+    );
 }
 
 fn arguments(ctx: &mut Context<'_>) {
@@ -175,28 +195,46 @@ fn arguments(ctx: &mut Context<'_>) {
     match with_required {
         Some(prompt) => {
             let params = json!({"name": name_of(prompt), "arguments": {}});
-            let what = format!("`prompts/get` of `{}` without its required argument", name_of(prompt));
-            ctx.expect_error(MISSING, -32602, Breach::Note, "prompts/get", Some(params), &what);
+            let what = format!(
+                "`prompts/get` of `{}` without its required argument",
+                name_of(prompt)
+            );
+            ctx.expect_error(
+                MISSING,
+                -32602,
+                Breach::Note,
+                "prompts/get",
+                Some(params),
+                &what,
+            );
         }
-        None => ctx.judge.not_applicable(MISSING, "No prompt has a required argument."),
+        None => ctx
+            .judge
+            .not_applicable(MISSING, "No prompt has a required argument."),
     }
     let with_any = prompts.iter().find_map(|prompt| {
         let arguments = arguments_of(prompt);
         (!arguments.is_empty()).then_some((prompt, arguments))
     });
     let Some((prompt, arguments)) = with_any else {
-        ctx.judge.not_applicable(VALIDATES, "No prompt has an argument.");
+        ctx.judge
+            .not_applicable(VALIDATES, "No prompt has an argument.");
         return;
     };
-    let values: Map<String, Value> = arguments.into_iter().map(|(name, _)| (name, json!([5]))).collect();
+    let values: Map<String, Value> = arguments
+        .into_iter()
+        .map(|(name, _)| (name, json!([5])))
+        .collect();
     let from = ctx.client.log().len();
     let params = json!({"name": name_of(prompt), "arguments": values});
     match ctx.ask(&[VALIDATES], "prompts/get", Some(params)) {
         Answer::Error { .. } => ctx.judge.holds(VALIDATES),
         Answer::Result(_) => {
             let evidence = ctx.evidence_from(from);
-            let message = "`prompts/get` takes an array as the value of an argument; values are strings.";
-            ctx.judge.broken_as(VALIDATES, Breach::Warn, message, evidence);
+            let message =
+                "`prompts/get` takes an array as the value of an argument; values are strings.";
+            ctx.judge
+                .broken_as(VALIDATES, Breach::Warn, message, evidence);
         }
         Answer::None => {}
     }

@@ -17,7 +17,11 @@ const MOST_READS: usize = 3;
 pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "resources.uris",
-        requirements: &["resources.uri-valid", "resources.uri-unique", "resources.templates.rfc6570"],
+        requirements: &[
+            "resources.uri-valid",
+            "resources.uri-unique",
+            "resources.templates.rfc6570",
+        ],
         span: Span::ALL,
         session: Session::Shared,
         run: uris,
@@ -73,7 +77,10 @@ pub(super) const OBSERVERS: &[Observer] = &[
 ];
 
 fn uri_of(resource: &Value) -> &str {
-    resource.get("uri").and_then(Value::as_str).unwrap_or_default()
+    resource
+        .get("uri")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn uris(ctx: &mut Context<'_>) {
@@ -89,13 +96,18 @@ fn uris(ctx: &mut Context<'_>) {
                 ctx.judge.holds(VALID);
             } else {
                 let evidence = ctx.list_evidence("resources/list");
-                ctx.judge.broken(VALID, format!("`{uri}` is no URI (RFC 3986)."), evidence);
+                ctx.judge
+                    .broken(VALID, format!("`{uri}` is no URI (RFC 3986)."), evidence);
             }
             if seen.insert(uri) {
                 ctx.judge.holds(UNIQUE);
             } else {
                 let evidence = ctx.list_evidence("resources/list");
-                ctx.judge.broken(UNIQUE, format!("`{uri}` is listed more than once."), evidence);
+                ctx.judge.broken(
+                    UNIQUE,
+                    format!("`{uri}` is listed more than once."),
+                    evidence,
+                );
             }
         }
         if resources.is_empty() {
@@ -105,16 +117,24 @@ fn uris(ctx: &mut Context<'_>) {
     if ctx.needs_list("resources/templates/list", &[TEMPLATE]) {
         let templates = ctx.facts.items("resources/templates/list").to_vec();
         for template in &templates {
-            let text = template.get("uriTemplate").and_then(Value::as_str).unwrap_or_default();
+            let text = template
+                .get("uriTemplate")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
             if is_template(text) {
                 ctx.judge.holds(TEMPLATE);
             } else {
                 let evidence = ctx.list_evidence("resources/templates/list");
-                ctx.judge.broken(TEMPLATE, format!("`{text}` is no URI template (RFC 6570)."), evidence);
+                ctx.judge.broken(
+                    TEMPLATE,
+                    format!("`{text}` is no URI template (RFC 6570)."),
+                    evidence,
+                );
             }
         }
         if templates.is_empty() {
-            ctx.judge.not_applicable(TEMPLATE, "The server lists no template.");
+            ctx.judge
+                .not_applicable(TEMPLATE, "The server lists no template.");
         }
     }
 }
@@ -159,16 +179,21 @@ fn is_template(text: &str) -> bool {
         }
         rest = &after[close + 1..];
     }
-    let legal = |c: char| !c.is_control() && !matches!(c, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '|');
+    let legal =
+        |c: char| !c.is_control() && !matches!(c, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '|');
     !text.is_empty() && text.chars().all(legal)
 }
 
 fn is_expression(text: &str) -> bool {
-    let list = text.strip_prefix(['+', '#', '.', '/', ';', '?', '&']).unwrap_or(text);
+    let list = text
+        .strip_prefix(['+', '#', '.', '/', ';', '?', '&'])
+        .unwrap_or(text);
     list.split(',').all(|variable| {
         let name = match variable.split_once(':') {
             Some((name, length)) => {
-                let digits = !length.is_empty() && length.len() <= 4 && length.bytes().all(|b| b.is_ascii_digit());
+                let digits = !length.is_empty()
+                    && length.len() <= 4
+                    && length.bytes().all(|b| b.is_ascii_digit());
                 if !digits {
                     return false;
                 }
@@ -178,7 +203,9 @@ fn is_expression(text: &str) -> bool {
         };
         !name.is_empty()
             && percent_ok(name)
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '%'))
+            && name
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '%'))
     })
 }
 
@@ -195,13 +222,18 @@ fn read(ctx: &mut Context<'_>) {
             Answer::Result(_) => ctx.judge.holds(RULE),
             Answer::Error { error, .. } => {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(RULE, format!("`{uri}` is listed, but reading it fails: {error}"), evidence);
+                ctx.judge.broken(
+                    RULE,
+                    format!("`{uri}` is listed, but reading it fails: {error}"),
+                    evidence,
+                );
             }
             Answer::None => return,
         }
     }
     if resources.is_empty() {
-        ctx.judge.not_applicable(RULE, "The server lists no resource.");
+        ctx.judge
+            .not_applicable(RULE, "The server lists no resource.");
     }
 }
 
@@ -228,25 +260,40 @@ fn unknown(ctx: &mut Context<'_>) {
             let got = error.get("code").cloned().unwrap_or(Value::Null);
             let evidence = ctx.evidence_from(from);
             if code != Some(-32002) {
-                let message = format!("An unknown resource gives error code {got}; -32002 is asked for.");
+                let message =
+                    format!("An unknown resource gives error code {got}; -32002 is asked for.");
                 ctx.judge.broken(OLD, message, evidence.clone());
             }
             if code != Some(-32602) {
-                let message = format!("An unknown resource gives error code {got}; -32602 is required.");
+                let message =
+                    format!("An unknown resource gives error code {got}; -32602 is required.");
                 ctx.judge.broken(NEW, message, evidence);
             }
         }
         Answer::Result(result) => {
             let evidence = ctx.evidence_from(from);
-            let empty = result.get("contents").and_then(Value::as_array).is_some_and(Vec::is_empty);
+            let empty = result
+                .get("contents")
+                .and_then(Value::as_array)
+                .is_some_and(Vec::is_empty);
             if empty {
-                ctx.judge.broken(EMPTY, "An unknown resource gives an empty `contents`.", evidence.clone());
-                ctx.judge.broken_as(OLD, Breach::Warn, "An unknown resource gives an empty `contents`.", evidence);
+                ctx.judge.broken(
+                    EMPTY,
+                    "An unknown resource gives an empty `contents`.",
+                    evidence.clone(),
+                );
+                ctx.judge.broken_as(
+                    OLD,
+                    Breach::Warn,
+                    "An unknown resource gives an empty `contents`.",
+                    evidence,
+                );
                 ctx.judge.blocked(NEW, EMPTY);
             } else if ctx.facts.items("resources/templates/list").is_empty() {
                 let message = "A resource that cannot exist is served.";
                 for rule in [OLD, NEW] {
-                    ctx.judge.broken_as(rule, Breach::Fail, message, evidence.clone());
+                    ctx.judge
+                        .broken_as(rule, Breach::Fail, message, evidence.clone());
                 }
             } else {
                 ctx.not_applicable(&[OLD, NEW, EMPTY], "A template may match any URI.");
@@ -268,7 +315,11 @@ fn validate_uri(ctx: &mut Context<'_>) {
             Answer::Error { .. } => ctx.judge.holds(RULE),
             Answer::Result(_) => {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(RULE, format!("`resources/read` of the uri {uri} succeeds."), evidence);
+                ctx.judge.broken(
+                    RULE,
+                    format!("`resources/read` of the uri {uri} succeeds."),
+                    evidence,
+                );
             }
             Answer::None => return,
         }
@@ -287,10 +338,13 @@ fn traversal(ctx: &mut Context<'_>) {
         .filter(|uri| uri.starts_with("file://"))
         .collect();
     let Some(file) = files.first() else {
-        ctx.judge.not_applicable(RULE, "The server lists no `file:` resource.");
+        ctx.judge
+            .not_applicable(RULE, "The server lists no `file:` resource.");
         return;
     };
-    let folder = file.rsplit_once('/').map_or(file.as_str(), |(folder, _)| folder);
+    let folder = file
+        .rsplit_once('/')
+        .map_or(file.as_str(), |(folder, _)| folder);
     for dots in ["../", "%2e%2e/", "..%2f"] {
         let uri = format!("{folder}/{}etc/passwd", dots.repeat(24));
         let from = ctx.client.log().len();
@@ -300,7 +354,11 @@ fn traversal(ctx: &mut Context<'_>) {
                 let text = result.to_string();
                 if text.contains("root:") {
                     let evidence = ctx.evidence_from(from);
-                    ctx.judge.broken(RULE, format!("`{uri}` leads out of the served tree."), evidence);
+                    ctx.judge.broken(
+                        RULE,
+                        format!("`{uri}` leads out of the served tree."),
+                        evidence,
+                    );
                 } else {
                     ctx.judge.holds(RULE);
                 }
@@ -316,17 +374,29 @@ fn subscribe(ctx: &mut Context<'_>) {
     if !ctx.needs("resources.subscribe", &[ACK, UNACK]) {
         return;
     }
-    let Some(uri) = ctx.facts.items("resources/list").first().map(|r| uri_of(r).to_owned()) else {
+    let Some(uri) = ctx
+        .facts
+        .items("resources/list")
+        .first()
+        .map(|r| uri_of(r).to_owned())
+    else {
         ctx.not_applicable(&[ACK, UNACK], "The server lists no resource.");
         return;
     };
-    for (rule, method) in [(ACK, "resources/subscribe"), (UNACK, "resources/unsubscribe")] {
+    for (rule, method) in [
+        (ACK, "resources/subscribe"),
+        (UNACK, "resources/unsubscribe"),
+    ] {
         let from = ctx.client.log().len();
         match ctx.ask(&[rule], method, Some(json!({"uri": uri}))) {
             Answer::Result(result) => super::ping::empty_result(ctx, rule, method, &result, from),
             Answer::Error { error, .. } => {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(rule, format!("`{method}` of a listed resource fails: {error}"), evidence);
+                ctx.judge.broken(
+                    rule,
+                    format!("`{method}` of a listed resource fails: {error}"),
+                    evidence,
+                );
             }
             Answer::None => return,
         }
@@ -378,7 +448,9 @@ fn blobs(exchange: &Exchange<'_>, judge: &mut Judge) {
 }
 
 pub(super) fn is_base64(text: &str) -> bool {
-    base64::engine::general_purpose::STANDARD.decode(text).is_ok()
+    base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .is_ok()
 }
 
 #[cfg(test)]
@@ -387,7 +459,13 @@ mod tests {
 
     #[test]
     fn uris_have_a_scheme_and_legal_characters() {
-        for good in ["file:///a/b.txt", "demo://x", "urn:a:b", "mem:x%20y", "note://日本"] {
+        for good in [
+            "file:///a/b.txt",
+            "demo://x",
+            "urn:a:b",
+            "mem:x%20y",
+            "note://日本",
+        ] {
             assert!(is_uri(good), "{good}");
         }
         for bad in ["", "a b", "/no/scheme", "1x:y", "a:b c", "a:%zz", "a:<b>"] {
@@ -397,10 +475,24 @@ mod tests {
 
     #[test]
     fn templates_are_literals_and_expressions() {
-        for good in ["a://{x}", "a://{+path}/{?q,r}", "a://{x*}", "a://{x:3}", "plain"] {
+        for good in [
+            "a://{x}",
+            "a://{+path}/{?q,r}",
+            "a://{x*}",
+            "a://{x:3}",
+            "plain",
+        ] {
             assert!(is_template(good), "{good}");
         }
-        for bad in ["", "a://{", "a://}", "a://{}", "a://{x y}", "a://{x:}", "a b"] {
+        for bad in [
+            "",
+            "a://{",
+            "a://}",
+            "a://{}",
+            "a://{x y}",
+            "a://{x:}",
+            "a b",
+        ] {
             assert!(!is_template(bad), "{bad}");
         }
     }

@@ -69,8 +69,14 @@ fn malformed_lines(ctx: &mut Context<'_>) {
     let lines: [(&[u8], &str); 5] = [
         (br#"{"jsonrpc":"2.0","id":5,"#, "an unfinished object"),
         (b"touchstone: this is not JSON", "a line that is not JSON"),
-        (br#"{"jsonrpc":"2.0","id":6,"method":"ping"}}"#, "a bracket too many"),
-        (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\xff\xfe\"}", "bytes that are not UTF-8"),
+        (
+            br#"{"jsonrpc":"2.0","id":6,"method":"ping"}}"#,
+            "a bracket too many",
+        ),
+        (
+            b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\xff\xfe\"}",
+            "bytes that are not UTF-8",
+        ),
         (br#"{"jsonrpc":"2.0","id":NaN,"method":"ping"}"#, "NaN"),
     ];
     for (line, what) in lines {
@@ -83,9 +89,15 @@ fn malformed_lines(ctx: &mut Context<'_>) {
         if codes.contains(&-32700) {
             ctx.judge.holds(RULE);
         } else if codes.is_empty() {
-            ctx.judge.note(RULE, format!("No answer to {what}; JSON-RPC has -32700 for it."));
+            ctx.judge.note(
+                RULE,
+                format!("No answer to {what}; JSON-RPC has -32700 for it."),
+            );
         } else {
-            ctx.judge.note(RULE, format!("{what}: error {} instead of -32700.", codes[0]));
+            ctx.judge.note(
+                RULE,
+                format!("{what}: error {} instead of -32700.", codes[0]),
+            );
         }
     }
 }
@@ -93,13 +105,28 @@ fn malformed_lines(ctx: &mut Context<'_>) {
 fn invalid_requests(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.invalid-request.reply";
     let lines = [
-        (json!({"jsonrpc": "2.0", "id": "touchstone-i1"}), "a request without a method"),
-        (json!({"jsonrpc": "2.0", "id": "touchstone-i2", "method": 7}), "a method that is a number"),
-        (json!({"id": "touchstone-i3", "method": "ping"}), "a request without `jsonrpc`"),
-        (json!({"jsonrpc": "2.0", "id": "touchstone-i4", "method": "ping", "params": "x"}), "`params` that is a string"),
+        (
+            json!({"jsonrpc": "2.0", "id": "touchstone-i1"}),
+            "a request without a method",
+        ),
+        (
+            json!({"jsonrpc": "2.0", "id": "touchstone-i2", "method": 7}),
+            "a method that is a number",
+        ),
+        (
+            json!({"id": "touchstone-i3", "method": "ping"}),
+            "a request without `jsonrpc`",
+        ),
+        (
+            json!({"jsonrpc": "2.0", "id": "touchstone-i4", "method": "ping", "params": "x"}),
+            "`params` that is a string",
+        ),
         (json!(42), "a number"),
         (json!({}), "an empty object"),
-        (json!({"jsonrpc": "2.0", "id": "touchstone-i5", "result": {}}), "a response that nobody asked for"),
+        (
+            json!({"jsonrpc": "2.0", "id": "touchstone-i5", "result": {}}),
+            "a response that nobody asked for",
+        ),
     ];
     for (line, what) in lines {
         let from = ctx.client.log().len();
@@ -115,8 +142,11 @@ fn invalid_requests(ctx: &mut Context<'_>) {
         if codes.iter().any(|code| matches!(code, -32600 | -32602)) {
             ctx.judge.holds(RULE);
         } else {
-            let said = codes.first().map_or("no error".to_owned(), |code| format!("error {code}"));
-            ctx.judge.note(RULE, format!("{what}: {said}; JSON-RPC has -32600 for it."));
+            let said = codes
+                .first()
+                .map_or("no error".to_owned(), |code| format!("error {code}"));
+            ctx.judge
+                .note(RULE, format!("{what}: {said}; JSON-RPC has -32600 for it."));
         }
     }
 }
@@ -130,16 +160,27 @@ fn null_id(ctx: &mut Context<'_>) {
         ctx.judge.blocked(RULE, "jsonrpc.parse-error.survive");
         return;
     }
-    let served = ctx.client.log().iter().skip(from).any(|entry| match &entry.event {
-        Event::Received(line) => match &line.body {
-            Body::Json(json) => json.value.get("result").is_some() && json.value.get("id") == Some(&Value::Null),
+    let served = ctx
+        .client
+        .log()
+        .iter()
+        .skip(from)
+        .any(|entry| match &entry.event {
+            Event::Received(line) => match &line.body {
+                Body::Json(json) => {
+                    json.value.get("result").is_some() && json.value.get("id") == Some(&Value::Null)
+                }
+                _ => false,
+            },
             _ => false,
-        },
-        _ => false,
-    });
+        });
     if served {
         let evidence = ctx.evidence_from(from);
-        ctx.judge.broken(RULE, "A request with id null is served as if it were an ordinary one.", evidence);
+        ctx.judge.broken(
+            RULE,
+            "A request with id null is served as if it were an ordinary one.",
+            evidence,
+        );
     } else {
         ctx.judge.holds(RULE);
     }

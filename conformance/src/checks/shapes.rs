@@ -22,10 +22,22 @@ fn read(exchange: &Exchange<'_>, judge: &mut Judge) {
         match message.kind {
             Kind::Response { .. } => response(exchange, message, judge),
             Kind::Notification(method) => {
-                judge_subject(exchange, message, Subject::Notification { method }, message.value, judge);
+                judge_subject(
+                    exchange,
+                    message,
+                    Subject::Notification { method },
+                    message.value,
+                    judge,
+                );
             }
             Kind::Request(method) => {
-                judge_subject(exchange, message, Subject::Request { method }, message.value, judge);
+                judge_subject(
+                    exchange,
+                    message,
+                    Subject::Request { method },
+                    message.value,
+                    judge,
+                );
             }
             Kind::Unknown => {}
         }
@@ -37,7 +49,8 @@ fn response(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judge) 
         judge_subject(exchange, message, Subject::Error, error, judge);
         return;
     }
-    let (Some(method), Some(result)) = (exchange.method_of(message), message.value.get("result")) else {
+    let (Some(method), Some(result)) = (exchange.method_of(message), message.value.get("result"))
+    else {
         return;
     };
     // A reply is judged by the revision of its own request.
@@ -60,14 +73,20 @@ fn judge_subject(
         judge.holds(&id);
     }
     for fault in shape::faults(exchange.revision, subject, value) {
-        let at = if fault.pointer.is_empty() { "The value" } else { fault.pointer.as_str() };
+        let at = if fault.pointer.is_empty() {
+            "The value"
+        } else {
+            fault.pointer.as_str()
+        };
         let text = format!("{at}: expected {}, found {}.", fault.expected, fault.found);
         let mut evidence = exchange.evidence(message);
         evidence.pointer = Some(fault.pointer.clone());
         evidence.expected = Some(fault.expected.clone());
         evidence.found = Some(fault.found.clone());
         // Boolean subschemas are valid JSON Schema; the older revisions just do not allow them.
-        if fault.requirement == "tools.list.input-schema-members" && matches!(fault.found.as_str(), "true" | "false") {
+        if fault.requirement == "tools.list.input-schema-members"
+            && matches!(fault.found.as_str(), "true" | "false")
+        {
             judge.broken_as(&fault.requirement, Breach::Warn, text, evidence);
         } else {
             judge.broken(&fault.requirement, text, evidence);

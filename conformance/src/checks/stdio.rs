@@ -55,12 +55,17 @@ fn large_messages(ctx: &mut Context<'_>) {
                 ctx.judge.note(RULE, format!("{what} is refused: {error}"));
             }
             Reply::Silence if refused(ctx, from) => {
-                ctx.judge.note(RULE, format!("{what} is refused with an error."));
+                ctx.judge
+                    .note(RULE, format!("{what} is refused with an error."));
             }
             Reply::Silence | Reply::Gone => {
                 ctx.doubtful = true;
                 let evidence = ctx.evidence_from(from);
-                let gone = if reply == Reply::Gone { "ended the server" } else { "was not answered" };
+                let gone = if reply == Reply::Gone {
+                    "ended the server"
+                } else {
+                    "was not answered"
+                };
                 ctx.judge.broken(RULE, format!("{what} {gone}."), evidence);
                 return;
             }
@@ -115,9 +120,16 @@ fn output(exchange: &Exchange<'_>, judge: &mut Judge) {
                 "A blank line on standard output.",
                 evidence(),
             ),
-            Body::NotUtf8(_) => judge.broken(MESSAGES, "Bytes that are no text on standard output.", evidence()),
+            Body::NotUtf8(_) => judge.broken(
+                MESSAGES,
+                "Bytes that are no text on standard output.",
+                evidence(),
+            ),
             Body::TooLong(length) => {
-                judge.error(MESSAGES, format!("A line of {length} bytes is more than the suite reads."));
+                judge.error(
+                    MESSAGES,
+                    format!("A line of {length} bytes is more than the suite reads."),
+                );
             }
             Body::NotJson(why) => match spread_over(exchange, at) {
                 Some(end) => {
@@ -173,7 +185,10 @@ fn spread_over(exchange: &Exchange<'_>, at: usize) -> Option<usize> {
         }
         text.extend_from_slice(&line.bytes);
         text.push(b'\n');
-        if index > at && text.first() == Some(&b'{') && serde_json::from_slice::<Value>(&text).is_ok_and(|v| v.is_object()) {
+        if index > at
+            && text.first() == Some(&b'{')
+            && serde_json::from_slice::<Value>(&text).is_ok_and(|v| v.is_object())
+        {
             return Some(index);
         }
     }

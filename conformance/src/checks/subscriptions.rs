@@ -38,7 +38,10 @@ pub(super) const CHECKS: &[Check] = &[Check {
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "subscriptions.unsolicited",
-    requirements: &["subscriptions.no-unsolicited", "subscriptions.filter-respected"],
+    requirements: &[
+        "subscriptions.no-unsolicited",
+        "subscriptions.filter-respected",
+    ],
     read: unsolicited,
 }];
 
@@ -53,9 +56,17 @@ const RULES: &[&str] = &[
 ];
 
 fn listen(ctx: &mut Context<'_>) {
-    let streams = ["tools.listChanged", "prompts.listChanged", "resources.listChanged", "resources.subscribe"];
+    let streams = [
+        "tools.listChanged",
+        "prompts.listChanged",
+        "resources.listChanged",
+        "resources.subscribe",
+    ];
     if !streams.iter().any(|stream| ctx.facts.declares(stream)) {
-        ctx.not_applicable(RULES, "The server declares neither `listChanged` nor `subscribe`.");
+        ctx.not_applicable(
+            RULES,
+            "The server declares neither `listChanged` nor `subscribe`.",
+        );
         return;
     }
     let uris: Vec<Value> = ctx
@@ -74,20 +85,33 @@ fn listen(ctx: &mut Context<'_>) {
     let from = ctx.client.log().len();
     let ids = [json!(0), json!("s-1"), json!(5)];
     for (index, id) in ids.iter().enumerate() {
-        ctx.client.post(id.clone(), "subscriptions/listen", Some(json!({"notifications": filter})));
+        ctx.client.post(
+            id.clone(),
+            "subscriptions/listen",
+            Some(json!({"notifications": filter})),
+        );
         let until = Instant::now() + ctx.client.limits().request;
         let acknowledged = ctx.client.find(from, until, &mut |message| {
-            let ours = message.pointer(ID_KEY).is_some_and(|tag| loosely_equal(tag, id));
-            let untagged_ack = message.get("method") == Some(&json!(ACK)) && message.pointer(ID_KEY).is_none();
+            let ours = message
+                .pointer(ID_KEY)
+                .is_some_and(|tag| loosely_equal(tag, id));
+            let untagged_ack =
+                message.get("method") == Some(&json!(ACK)) && message.pointer(ID_KEY).is_none();
             ours || untagged_ack || message.get("id") == Some(id)
         });
         let Some(at) = acknowledged else {
             ctx.doubtful = true;
             let evidence = ctx.evidence_from(from);
             let message = format!("`subscriptions/listen` with id {id} was not acknowledged.");
-            let rule = if index == 0 { "subscriptions.ack-first" } else { "subscriptions.concurrent" };
+            let rule = if index == 0 {
+                "subscriptions.ack-first"
+            } else {
+                "subscriptions.concurrent"
+            };
             ctx.judge.broken(rule, message, evidence);
-            RULES.iter().for_each(|other| ctx.judge.blocked(other, rule));
+            RULES
+                .iter()
+                .for_each(|other| ctx.judge.blocked(other, rule));
             return;
         };
         let Some(message) = message_at(ctx, at) else {
@@ -117,7 +141,11 @@ fn message_at(ctx: &Context<'_>, at: usize) -> Option<Value> {
 
 /// The same id, whatever its JSON type: a wrong type is told as such.
 fn loosely_equal(a: &Value, b: &Value) -> bool {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let text = |value: &Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
     text(a) == text(b)
 }
 
@@ -131,7 +159,9 @@ fn refused(ctx: &mut Context<'_>, message: &Value, from: usize) {
         format!("A stream is declared, but `subscriptions/listen` is refused: {error}"),
         evidence,
     );
-    RULES.iter().for_each(|rule| ctx.judge.blocked(rule, "subscriptions.ack-first"));
+    RULES
+        .iter()
+        .for_each(|rule| ctx.judge.blocked(rule, "subscriptions.ack-first"));
 }
 
 fn acknowledgment(ctx: &mut Context<'_>, id: &Value, message: &Value, filter: &Value, from: usize) {
@@ -149,31 +179,49 @@ fn acknowledgment(ctx: &mut Context<'_>, id: &Value, message: &Value, filter: &V
             if tag == id {
                 ctx.judge.holds("subscriptions.id-value");
             } else {
-                let text = format!("The subscription id is {tag}; the listen request had the id {id}.");
-                ctx.judge.broken("subscriptions.id-value", text, evidence.clone());
+                let text =
+                    format!("The subscription id is {tag}; the listen request had the id {id}.");
+                ctx.judge
+                    .broken("subscriptions.id-value", text, evidence.clone());
             }
         }
         None => {
             let text = "The acknowledgment carries no subscription id.";
-            ctx.judge.broken("subscriptions.id-tag", text, evidence.clone());
-            ctx.judge.blocked("subscriptions.id-value", "subscriptions.id-tag");
+            ctx.judge
+                .broken("subscriptions.id-tag", text, evidence.clone());
+            ctx.judge
+                .blocked("subscriptions.id-value", "subscriptions.id-tag");
         }
     }
     ack_filter(ctx, message, filter, evidence);
 }
 
-fn ack_filter(ctx: &mut Context<'_>, message: &Value, filter: &Value, evidence: crate::verdict::Evidence) {
+fn ack_filter(
+    ctx: &mut Context<'_>,
+    message: &Value,
+    filter: &Value,
+    evidence: crate::verdict::Evidence,
+) {
     const RULE: &str = "subscriptions.ack-filter";
-    let Some(granted) = message.pointer("/params/notifications").and_then(Value::as_object) else {
-        ctx.judge.broken(RULE, "The acknowledgment has no `notifications` object.", evidence);
+    let Some(granted) = message
+        .pointer("/params/notifications")
+        .and_then(Value::as_object)
+    else {
+        ctx.judge.broken(
+            RULE,
+            "The acknowledgment has no `notifications` object.",
+            evidence,
+        );
         return;
     };
     for (name, value) in granted {
         let known = filter.get(name);
-        let on = *value == Value::Bool(true) || value.as_array().is_some_and(|list| !list.is_empty());
+        let on =
+            *value == Value::Bool(true) || value.as_array().is_some_and(|list| !list.is_empty());
         if on && known.is_none() {
             let text = format!("The acknowledgment grants `{name}`, which was not asked for.");
-            ctx.judge.broken_as(RULE, Breach::Fail, text, evidence.clone());
+            ctx.judge
+                .broken_as(RULE, Breach::Fail, text, evidence.clone());
         }
         let capability = match name.as_str() {
             "toolsListChanged" => "tools.listChanged",
@@ -183,8 +231,10 @@ fn ack_filter(ctx: &mut Context<'_>, message: &Value, filter: &Value, evidence: 
             _ => continue,
         };
         if on && !ctx.facts.declares(capability) {
-            let text = format!("The acknowledgment grants `{name}`, but `{capability}` is not declared.");
-            ctx.judge.broken_as(RULE, Breach::Warn, text, evidence.clone());
+            let text =
+                format!("The acknowledgment grants `{name}`, but `{capability}` is not declared.");
+            ctx.judge
+                .broken_as(RULE, Breach::Warn, text, evidence.clone());
         }
     }
     ctx.judge.holds(RULE);
@@ -196,7 +246,10 @@ fn stays_open_then_cancelled(ctx: &mut Context<'_>, ids: &[Value], from: usize) 
     // The next request is answered while the streams are open.
     let served = ctx.client.barrier();
     let answered = ids.iter().find(|id| {
-        !matches!(ctx.client.reply(id, Instant::now()), Reply::Silence | Reply::Gone)
+        !matches!(
+            ctx.client.reply(id, Instant::now()),
+            Reply::Silence | Reply::Gone
+        )
     });
     if let Some(id) = answered {
         let evidence = ctx.evidence_from(from);
@@ -214,18 +267,24 @@ fn stays_open_then_cancelled(ctx: &mut Context<'_>, ids: &[Value], from: usize) 
         return;
     }
     for id in ids {
-        ctx.client.notify("notifications/cancelled", Some(json!({"requestId": id})));
+        ctx.client
+            .notify("notifications/cancelled", Some(json!({"requestId": id})));
     }
     let until = Instant::now() + ctx.client.limits().quiet;
     ctx.client.barrier();
-    let cancelled = ctx.client.log().last().map_or(Duration::ZERO, |entry| entry.at);
+    let cancelled = ctx
+        .client
+        .log()
+        .last()
+        .map_or(Duration::ZERO, |entry| entry.at);
     let late = ctx.client.find(from, until, &mut |message| {
         ids.iter().any(|id| message.get("id") == Some(id))
     });
     match late {
         Some(at) if ctx.client.log()[at].at > cancelled + RACE => {
             let evidence = ctx.evidence_from(from);
-            ctx.judge.broken(CANCEL, "A cancelled subscription was answered.", evidence);
+            ctx.judge
+                .broken(CANCEL, "A cancelled subscription was answered.", evidence);
         }
         _ => ctx.judge.holds(CANCEL),
     }

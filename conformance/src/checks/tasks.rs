@@ -29,7 +29,8 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 fn task_support(tool: &Value) -> Option<&str> {
-    tool.pointer("/execution/taskSupport").and_then(Value::as_str)
+    tool.pointer("/execution/taskSupport")
+        .and_then(Value::as_str)
 }
 
 /// A tool that offers tasks without the capability is a declaration that is missing.
@@ -45,10 +46,13 @@ fn capability(ctx: &mut Context<'_>) {
         (true, _) => ctx.judge.holds(RULE),
         (false, Some(name)) => {
             let evidence = ctx.list_evidence("tools/list");
-            let message = format!("The tool {name} offers tasks, but the server does not declare `tasks`.");
+            let message =
+                format!("The tool {name} offers tasks, but the server does not declare `tasks`.");
             ctx.judge.broken(RULE, message, evidence);
         }
-        (false, None) => ctx.judge.not_applicable(RULE, "The server offers no tasks."),
+        (false, None) => ctx
+            .judge
+            .not_applicable(RULE, "The server offers no tasks."),
     }
 }
 
@@ -74,15 +78,27 @@ fn errors(ctx: &mut Context<'_>) {
             Answer::Result(result) if result.get("tasks").is_some_and(Value::is_array) => {
                 ctx.judge.holds(LIST);
                 let params = json!({"cursor": "touchstone-bogus"});
-                ctx.expect_error(LIST, -32602, Breach::Warn, "tasks/list", Some(params), "`tasks/list` with a bogus cursor");
+                ctx.expect_error(
+                    LIST,
+                    -32602,
+                    Breach::Warn,
+                    "tasks/list",
+                    Some(params),
+                    "`tasks/list` with a bogus cursor",
+                );
             }
             Answer::Result(_) => {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(LIST, "`tasks/list` gives no `tasks` array.", evidence);
+                ctx.judge
+                    .broken(LIST, "`tasks/list` gives no `tasks` array.", evidence);
             }
             Answer::Error { error, .. } => {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(LIST, format!("`tasks.list` is declared, but fails: {error}"), evidence);
+                ctx.judge.broken(
+                    LIST,
+                    format!("`tasks.list` is declared, but fails: {error}"),
+                    evidence,
+                );
             }
             Answer::None => return,
         }
@@ -95,8 +111,17 @@ fn errors(ctx: &mut Context<'_>) {
     match required {
         Some(tool) => {
             let params = json!({"name": tool["name"], "arguments": {}});
-            ctx.expect_error(REQUIRED, -32601, Breach::Fail, "tools/call", Some(params), "A plain call of a tool that requires tasks");
+            ctx.expect_error(
+                REQUIRED,
+                -32601,
+                Breach::Fail,
+                "tools/call",
+                Some(params),
+                "A plain call of a tool that requires tasks",
+            );
         }
-        None => ctx.judge.not_applicable(REQUIRED, "No tool that may be called requires tasks."),
+        None => ctx
+            .judge
+            .not_applicable(REQUIRED, "No tool that may be called requires tasks."),
     }
 }

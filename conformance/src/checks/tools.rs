@@ -14,7 +14,11 @@ use crate::spec::{Revision, Span};
 pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "tools.names",
-        requirements: &["tools.list.name-unique", "tools.name.length", "tools.name.charset"],
+        requirements: &[
+            "tools.list.name-unique",
+            "tools.name.length",
+            "tools.name.charset",
+        ],
         span: Span::ALL,
         session: Session::Shared,
         run: names,
@@ -28,7 +32,10 @@ pub(super) const CHECKS: &[Check] = &[
     },
     Check {
         name: "tools.unknown",
-        requirements: &["tools.call.unknown-tool.protocol-error", "tools.call.unknown-tool.code"],
+        requirements: &[
+            "tools.call.unknown-tool.protocol-error",
+            "tools.call.unknown-tool.code",
+        ],
         span: Span::ALL,
         session: Session::Shared,
         run: unknown_tool,
@@ -73,7 +80,10 @@ pub(super) const CHECKS: &[Check] = &[
             "resources.list.not-per-connection",
             "prompts.list.not-per-connection",
         ],
-        span: Span { first: Revision::V2026_07_28, last: Revision::V2026_07_28 },
+        span: Span {
+            first: Revision::V2026_07_28,
+            last: Revision::V2026_07_28,
+        },
         session: Session::Rough,
         run: second_process,
     },
@@ -120,14 +130,17 @@ fn names(ctx: &mut Context<'_>) {
         if (1..=128).contains(&length) {
             ctx.judge.holds(LENGTH);
         } else {
-            let message = format!("The name of a tool has {length} characters; 1 to 128 are allowed.");
+            let message =
+                format!("The name of a tool has {length} characters; 1 to 128 are allowed.");
             ctx.judge.broken(LENGTH, message, evidence.clone());
         }
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         if name.chars().all(legal) {
             ctx.judge.holds(CHARSET);
         } else {
-            let message = format!("The tool name `{name}` has characters other than letters, digits, `_`, `-` and `.`.");
+            let message = format!(
+                "The tool name `{name}` has characters other than letters, digits, `_`, `-` and `.`."
+            );
             ctx.judge.broken(CHARSET, message, evidence.clone());
         }
     }
@@ -148,16 +161,23 @@ fn header_annotations(ctx: &mut Context<'_>) {
     let mut any = false;
     for tool in &tools {
         let mut found = Vec::new();
-        collect_headers(tool.get("inputSchema").unwrap_or(&Value::Null), true, &mut found);
+        collect_headers(
+            tool.get("inputSchema").unwrap_or(&Value::Null),
+            true,
+            &mut found,
+        );
         let mut names = HashSet::new();
         for (schema, value, placed) in found {
             any = true;
             let name = value.as_str().unwrap_or_default();
             let tool = tool_name(tool);
             let token = !name.is_empty()
-                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
             if !token {
-                let message = format!("Tool `{tool}`: the `x-mcp-header` {value} is no header name.");
+                let message =
+                    format!("Tool `{tool}`: the `x-mcp-header` {value} is no header name.");
                 ctx.judge.broken(SYNTAX, message, evidence.clone());
             } else if !names.insert(name.to_ascii_lowercase()) {
                 let message = format!("Tool `{tool}`: the `x-mcp-header` {value} stands twice.");
@@ -172,7 +192,9 @@ fn header_annotations(ctx: &mut Context<'_>) {
             if placed && plain {
                 ctx.judge.holds(PLACEMENT);
             } else {
-                let message = format!("Tool `{tool}`: `x-mcp-header` {value} stands where it is not allowed.");
+                let message = format!(
+                    "Tool `{tool}`: `x-mcp-header` {value} stands where it is not allowed."
+                );
                 ctx.judge.broken(PLACEMENT, message, evidence.clone());
             }
         }
@@ -198,12 +220,27 @@ fn collect_headers<'a>(
     for (keyword, value) in members {
         match (keyword.as_str(), value) {
             ("properties", Value::Object(properties)) => {
-                properties.values().for_each(|s| collect_headers(s, placed, found));
+                properties
+                    .values()
+                    .for_each(|s| collect_headers(s, placed, found));
             }
-            ("$defs" | "definitions" | "patternProperties" | "dependentSchemas", Value::Object(map)) => {
+            (
+                "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                Value::Object(map),
+            ) => {
                 map.values().for_each(|s| collect_headers(s, false, found));
             }
-            ("items" | "additionalProperties" | "not" | "if" | "then" | "else" | "contains" | "propertyNames", schema) => {
+            (
+                "items"
+                | "additionalProperties"
+                | "not"
+                | "if"
+                | "then"
+                | "else"
+                | "contains"
+                | "propertyNames",
+                schema,
+            ) => {
                 collect_headers(schema, false, found);
             }
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(list)) => {
@@ -222,22 +259,36 @@ fn unknown_tool(ctx: &mut Context<'_>) {
         return;
     }
     // Names that a careless lookup finds in its language's own objects.
-    for name in ["touchstone_no_such_tool", "__proto__", "constructor", "toString"] {
+    for name in [
+        "touchstone_no_such_tool",
+        "__proto__",
+        "constructor",
+        "toString",
+    ] {
         let from = ctx.client.log().len();
         let params = json!({"name": name, "arguments": {}});
         match ctx.ask(&[RULE, CODE], "tools/call", Some(params)) {
-            Answer::Error { code: Some(-32602), .. } => {
+            Answer::Error {
+                code: Some(-32602), ..
+            } => {
                 ctx.judge.holds(RULE);
                 ctx.judge.holds(CODE);
             }
             Answer::Error { code, .. } => {
                 ctx.judge.holds(RULE);
                 let code = code.map_or("no integer code".to_owned(), |code| format!("code {code}"));
-                ctx.judge.note(CODE, format!("An unknown tool gives {code}; -32602 is usual."));
+                ctx.judge.note(
+                    CODE,
+                    format!("An unknown tool gives {code}; -32602 is usual."),
+                );
             }
             Answer::Result(result) if is_error(&result) => {
-                ctx.judge.note(RULE, "An unknown tool gives a result with `isError`, not a JSON-RPC error.");
-                ctx.judge.not_applicable(CODE, "The server answers with `isError` instead.");
+                ctx.judge.note(
+                    RULE,
+                    "An unknown tool gives a result with `isError`, not a JSON-RPC error.",
+                );
+                ctx.judge
+                    .not_applicable(CODE, "The server answers with `isError` instead.");
             }
             Answer::Result(_) => {
                 let evidence = ctx.evidence_from(from);
@@ -261,23 +312,36 @@ fn malformed_call(ctx: &mut Context<'_>) {
     let mut cases = vec![(json!({"arguments": {}}), "`tools/call` without a name")];
     if let Some(tool) = ctx.callable_tools().into_iter().next() {
         let name = tool_name(&tool).to_owned();
-        cases.push((json!({"name": name, "arguments": "x"}), "`tools/call` with a string as `arguments`"));
-        cases.push((json!({"name": name, "arguments": [1]}), "`tools/call` with an array as `arguments`"));
+        cases.push((
+            json!({"name": name, "arguments": "x"}),
+            "`tools/call` with a string as `arguments`",
+        ));
+        cases.push((
+            json!({"name": name, "arguments": [1]}),
+            "`tools/call` with an array as `arguments`",
+        ));
     }
     for (params, what) in cases {
         let from = ctx.client.log().len();
         match ctx.ask(&[RULE], "tools/call", Some(params)) {
-            Answer::Error { code: Some(-32602), .. } => ctx.judge.holds(RULE),
+            Answer::Error {
+                code: Some(-32602), ..
+            } => ctx.judge.holds(RULE),
             Answer::Error { code, .. } => {
                 let code = code.map_or("no integer code".to_owned(), |code| format!("code {code}"));
-                ctx.judge.note(RULE, format!("{what}: {code} instead of -32602."));
+                ctx.judge
+                    .note(RULE, format!("{what}: {code} instead of -32602."));
             }
             Answer::Result(result) if is_error(&result) => {
-                ctx.judge.note(RULE, format!("{what}: a result with `isError` instead of an error."));
+                ctx.judge.note(
+                    RULE,
+                    format!("{what}: a result with `isError` instead of an error."),
+                );
             }
             Answer::Result(_) => {
                 let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(RULE, format!("{what} succeeds."), evidence);
+                ctx.judge
+                    .broken(RULE, format!("{what} succeeds."), evidence);
             }
             Answer::None => return,
         }
@@ -317,7 +381,8 @@ pub(crate) fn may_call(policy: &CallPolicy, tool: &Value) -> bool {
     }
 }
 
-const UNCALLED: &str = "No tool may be called: none says `readOnlyHint: true`; allow some with `--call`.";
+const UNCALLED: &str =
+    "No tool may be called: none says `readOnlyHint: true`; allow some with `--call`.";
 
 /// At most this many tools are called by a check: they may be slow.
 const MOST_TOOLS: usize = 12;
@@ -363,7 +428,10 @@ fn validates_input(ctx: &mut Context<'_>) {
         }
     }
     if !tested {
-        ctx.not_applicable(RULES, "No tool that may be called has a required parameter.");
+        ctx.not_applicable(
+            RULES,
+            "No tool that may be called has a required parameter.",
+        );
     }
 }
 
@@ -394,7 +462,12 @@ fn invalid_call(
         }
         Answer::Result(_) => {
             let evidence = ctx.evidence_from(from);
-            ctx.judge.broken_as(VALIDATES, breach, format!("Calling {what} succeeds."), evidence);
+            ctx.judge.broken_as(
+                VALIDATES,
+                breach,
+                format!("Calling {what} succeeds."),
+                evidence,
+            );
         }
         Answer::None => return false,
     }
@@ -410,7 +483,10 @@ fn first_required(tool: &Value) -> Option<String> {
         .filter_map(Value::as_str)
         .find(|name| {
             schema
-                .pointer(&format!("/properties/{}", name.replace('~', "~0").replace('/', "~1")))
+                .pointer(&format!(
+                    "/properties/{}",
+                    name.replace('~', "~0").replace('/', "~1")
+                ))
                 .and_then(|s| s.get("type"))
                 .is_some_and(Value::is_string)
         })
@@ -428,7 +504,9 @@ fn call(ctx: &mut Context<'_>) {
         ctx.not_applicable(&[RULE], UNCALLED);
     }
     for tool in tools.iter().take(MOST_TOOLS) {
-        let task = tool.pointer("/execution/taskSupport").and_then(Value::as_str);
+        let task = tool
+            .pointer("/execution/taskSupport")
+            .and_then(Value::as_str);
         if task == Some("required") {
             continue;
         }
@@ -442,7 +520,10 @@ fn call(ctx: &mut Context<'_>) {
             Answer::Error { code, .. } => {
                 // The values were made up; a server may refuse them for reasons of its own.
                 let code = code.map_or("no code".to_owned(), |code| code.to_string());
-                ctx.judge.note(RULE, format!("`{name}` with made-up arguments gives error {code}."));
+                ctx.judge.note(
+                    RULE,
+                    format!("`{name}` with made-up arguments gives error {code}."),
+                );
             }
             Answer::None => return,
         }
@@ -455,7 +536,12 @@ fn order(ctx: &mut Context<'_>) {
         return;
     }
     let from = ctx.client.log().len();
-    let first = ctx.facts.lists.get("tools/list").and_then(|l| l.pages.first()).cloned();
+    let first = ctx
+        .facts
+        .lists
+        .get("tools/list")
+        .and_then(|l| l.pages.first())
+        .cloned();
     if let Answer::Result(again) = ctx.ask(&[RULE], "tools/list", None) {
         let names = |page: &Value| -> Vec<String> {
             page.get("tools")
@@ -466,14 +552,20 @@ fn order(ctx: &mut Context<'_>) {
                 .collect()
         };
         let (before, after) = (first.as_ref().map(names).unwrap_or_default(), names(&again));
-        let same_set = before.iter().collect::<HashSet<_>>() == after.iter().collect::<HashSet<_>>();
+        let same_set =
+            before.iter().collect::<HashSet<_>>() == after.iter().collect::<HashSet<_>>();
         if before == after {
             ctx.judge.holds(RULE);
         } else if same_set {
             let evidence = ctx.evidence_from(from);
-            ctx.judge.broken(RULE, "`tools/list` gives the same tools in another order.", evidence);
+            ctx.judge.broken(
+                RULE,
+                "`tools/list` gives the same tools in another order.",
+                evidence,
+            );
         } else {
-            ctx.judge.note(RULE, "The set of tools changed between two requests.");
+            ctx.judge
+                .note(RULE, "The set of tools changed between two requests.");
         }
     }
 }
@@ -490,7 +582,10 @@ fn second_process(ctx: &mut Context<'_>) {
         if !ctx.needs_list(method, &[rule]) {
             continue;
         }
-        let first: Vec<String> = keys(ctx.facts.lists.get(method).and_then(|l| l.pages.first()), items);
+        let first: Vec<String> = keys(
+            ctx.facts.lists.get(method).and_then(|l| l.pages.first()),
+            items,
+        );
         let from = ctx.client.log().len();
         let Answer::Result(page) = ctx.ask(&[rule], method, None) else {
             continue;
@@ -513,7 +608,8 @@ fn second_process(ctx: &mut Context<'_>) {
             ctx.judge.holds(rule);
             if method == "tools/list" {
                 let message = "`tools/list` of a second process has another order.";
-                ctx.judge.broken("tools.list.deterministic-order", message, evidence);
+                ctx.judge
+                    .broken("tools.list.deterministic-order", message, evidence);
             }
         }
     }
@@ -537,13 +633,19 @@ fn results(exchange: &Exchange<'_>, judge: &mut Judge) {
         .flatten()
         .collect();
     for (message, result) in exchange.results("tools/call") {
-        let super::exchange::Kind::Response { request: Some(index) } = message.kind else {
+        let super::exchange::Kind::Response {
+            request: Some(index),
+        } = message.kind
+        else {
             continue;
         };
         let SentKind::Request { params, .. } = &exchange.sent[index].kind else {
             continue;
         };
-        let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
+        let name = params
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let tool = tools.iter().find(|tool| tool_name(tool) == name);
         let schema = tool.and_then(|tool| tool.get("outputSchema"));
         structured(exchange, message, result, schema, judge);
@@ -560,7 +662,10 @@ fn structured(
 ) {
     const CONFORMS: &str = "tools.call.structured.conforms";
     const COPY: &str = "tools.call.structured.text-copy";
-    let interim = result.get("resultType").and_then(Value::as_str).is_some_and(|t| t != "complete");
+    let interim = result
+        .get("resultType")
+        .and_then(Value::as_str)
+        .is_some_and(|t| t != "complete");
     if interim || result.get("task").is_some() {
         return;
     }
@@ -573,7 +678,11 @@ fn structured(
             match fault {
                 None => judge.holds(CONFORMS),
                 Some(fault) => {
-                    let breach = if is_error(result) { Breach::Warn } else { Breach::Fail };
+                    let breach = if is_error(result) {
+                        Breach::Warn
+                    } else {
+                        Breach::Fail
+                    };
                     judge.broken_as(
                         CONFORMS,
                         breach,
@@ -630,7 +739,11 @@ fn embedded(
     if !embeds {
         return;
     }
-    if exchange.server.as_ref().is_some_and(|server| server.contains_key("resources")) {
+    if exchange
+        .server
+        .as_ref()
+        .is_some_and(|server| server.contains_key("resources"))
+    {
         judge.holds(RULE);
     } else {
         judge.broken(

@@ -70,21 +70,26 @@ fn unsupported(ctx: &mut Context<'_>) {
     let bogus = "1900-01-01";
     let methods = methods(ctx);
     if methods.len() == 1 {
-        ctx.judge.not_applicable(EVERY, "The server has no method besides `server/discover`.");
+        ctx.judge
+            .not_applicable(EVERY, "The server has no method besides `server/discover`.");
     }
     for (index, method) in methods.into_iter().enumerate() {
         let rule = if index == 0 { CODE } else { EVERY };
         let from = ctx.client.log().len();
         let params = json!({"_meta": {VERSION_KEY: bogus, CAPABILITIES_KEY: {}}});
         match ctx.ask(&[rule], method, Some(params)) {
-            Answer::Error { code: Some(-32022), error } => {
+            Answer::Error {
+                code: Some(-32022),
+                error,
+            } => {
                 ctx.judge.holds(rule);
                 unsupported_data(ctx, &error, bogus, from);
             }
             Answer::Error { error, .. } => {
                 let evidence = ctx.evidence_from(from);
                 let got = error.get("code").cloned().unwrap_or(Value::Null);
-                let message = format!("`{method}` in version {bogus} gave error code {got}, not -32022.");
+                let message =
+                    format!("`{method}` in version {bogus} gave error code {got}, not -32022.");
                 ctx.judge.broken(rule, message, evidence);
                 ctx.judge.blocked(SUPPORTED, rule);
                 ctx.judge.blocked(REQUESTED, rule);
@@ -115,7 +120,9 @@ fn unsupported_data(ctx: &mut Context<'_>, error: &Value, bogus: &str, from: usi
         Some(list) => list
             .iter()
             .find(|version| !discovered.contains(version))
-            .map(|version| format!("`data.supported` names {version}, which `server/discover` does not list.")),
+            .map(|version| {
+                format!("`data.supported` names {version}, which `server/discover` does not list.")
+            }),
     };
     match fault {
         None => ctx.judge.holds(SUPPORTED),
@@ -156,7 +163,14 @@ fn meta(ctx: &mut Context<'_>) {
         // any error will do there, and a result is a warning.
         let lax = ctx.facts.dual_era;
         for missing in [None, Some(Value::Null)] {
-            rejected(ctx, "versioning.meta.missing", method, missing, lax, "without `_meta`");
+            rejected(
+                ctx,
+                "versioning.meta.missing",
+                method,
+                missing,
+                lax,
+                "without `_meta`",
+            );
         }
         let only_capabilities = json!({CAPABILITIES_KEY: {}});
         rejected(
@@ -246,11 +260,14 @@ fn removed_methods(ctx: &mut Context<'_>) {
     for (method, params) in removed {
         let from = ctx.client.log().len();
         match ctx.ask(&[RULE], method, Some(params)) {
-            Answer::Error { code: Some(-32601), .. } => ctx.judge.holds(RULE),
+            Answer::Error {
+                code: Some(-32601), ..
+            } => ctx.judge.holds(RULE),
             Answer::Error { error, .. } => {
                 let evidence = ctx.evidence_from(from);
                 let got = error.get("code").cloned().unwrap_or(Value::Null);
-                let message = format!("`{method}`, which was removed, gave error code {got}, not -32601.");
+                let message =
+                    format!("`{method}`, which was removed, gave error code {got}, not -32601.");
                 ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
             }
             Answer::Result(_) => {

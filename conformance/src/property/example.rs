@@ -75,7 +75,11 @@ fn object(schema: &Map<String, Value>, root: &Value, depth: usize) -> Option<Val
 }
 
 fn array(schema: &Map<String, Value>, root: &Value, depth: usize) -> Option<Value> {
-    let least = schema.get("minItems").and_then(Value::as_u64).unwrap_or(0).min(50);
+    let least = schema
+        .get("minItems")
+        .and_then(Value::as_u64)
+        .unwrap_or(0)
+        .min(50);
     let anything = Value::Bool(true);
     let item = schema.get("items").unwrap_or(&anything);
     let items: Option<Vec<Value>> = (0..least).map(|_| example(item, root, depth + 1)).collect();
@@ -95,8 +99,15 @@ fn string(schema: &Map<String, Value>) -> Option<Value> {
         Some("hostname") => "example.com",
         _ => "touchstone",
     };
-    let least = schema.get("minLength").and_then(Value::as_u64).unwrap_or(0).min(10_000);
-    let most = schema.get("maxLength").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    let least = schema
+        .get("minLength")
+        .and_then(Value::as_u64)
+        .unwrap_or(0)
+        .min(10_000);
+    let most = schema
+        .get("maxLength")
+        .and_then(Value::as_u64)
+        .unwrap_or(u64::MAX);
     let mut text: String = ready.to_owned();
     while (text.chars().count() as u64) < least {
         text.push('x');
@@ -111,11 +122,19 @@ fn number(schema: &Map<String, Value>, integer: bool) -> Option<Value> {
     let bound = |name: &str| schema.get(name).and_then(Value::as_f64);
     let step = bound("multipleOf").filter(|step| *step > 0.0);
     let least = match (bound("minimum"), bound("exclusiveMinimum")) {
-        (_, Some(above)) => Some(if integer { above.floor() + 1.0 } else { above + 0.5 }),
+        (_, Some(above)) => Some(if integer {
+            above.floor() + 1.0
+        } else {
+            above + 0.5
+        }),
         (least, None) => least,
     };
     let most = match (bound("maximum"), bound("exclusiveMaximum")) {
-        (_, Some(below)) => Some(if integer { below.ceil() - 1.0 } else { below - 0.5 }),
+        (_, Some(below)) => Some(if integer {
+            below.ceil() - 1.0
+        } else {
+            below - 0.5
+        }),
         (most, None) => most,
     };
     let mut value = 1.0_f64;

@@ -32,7 +32,10 @@ fn of_the_run(revision: Revision) -> Vec<(&'static str, &'static str)> {
             ("hello", "lifecycle.version.echo-supported"),
             ("opening", "lifecycle.version.counter-offer"),
             ("opening", "lifecycle.version.counter-offer-latest"),
-            ("lifecycle.before-initialized", "lifecycle.no-requests-before-initialized"),
+            (
+                "lifecycle.before-initialized",
+                "lifecycle.no-requests-before-initialized",
+            ),
             ("lifecycle.before-initialized", "ping.before-initialized"),
         ]),
         Era::Stateless => rules.extend([
@@ -52,7 +55,9 @@ fn checks_of(revision: Revision) -> BTreeMap<String, BTreeSet<String>> {
     let mut put = |id: &str, check: &str| {
         let binds = requirement::get(id).is_some_and(|r| r.span.contains(revision));
         if binds {
-            map.entry(id.to_owned()).or_default().insert(check.to_owned());
+            map.entry(id.to_owned())
+                .or_default()
+                .insert(check.to_owned());
         }
     };
     for (check, id) in of_the_run(revision) {
@@ -64,7 +69,10 @@ fn checks_of(revision: Revision) -> BTreeMap<String, BTreeSet<String>> {
         }
     }
     for observer in checks::observers() {
-        observer.requirements.iter().for_each(|id| put(id, observer.name));
+        observer
+            .requirements
+            .iter()
+            .for_each(|id| put(id, observer.name));
     }
     for id in shape::covered(revision) {
         put(&id, "shapes");

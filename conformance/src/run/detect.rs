@@ -28,7 +28,7 @@ pub(super) struct Claim {
 
 impl Claim {
     /// What the greeting told.
-    pub fn facts(&self) -> Facts {
+    pub(super) fn facts(&self) -> Facts {
         let capabilities = self.hello.get("capabilities").and_then(Value::as_object);
         Facts {
             hello: self.hello.clone(),
@@ -62,7 +62,7 @@ pub(super) struct Opening {
 }
 
 impl Found {
-    pub fn server_info(&self) -> Option<Value> {
+    pub(super) fn server_info(&self) -> Option<Value> {
         self.claimed.iter().rev().find_map(|claim| {
             let hello = &claim.hello;
             hello
@@ -72,7 +72,7 @@ impl Found {
         })
     }
 
-    pub fn opening(&self) -> Opening {
+    pub(super) fn opening(&self) -> Opening {
         Opening {
             revisions: self.claimed.iter().map(|claim| claim.revision).collect(),
             startup: self.startup,
@@ -116,7 +116,9 @@ pub(super) fn detect(run: &Run<'_>) -> Result<Found, Box<Fatal>> {
     let (modern, legacy) = std::thread::scope(|scope| {
         let modern = scope.spawn(|| greet_modern(run));
         let legacy = greet(run, Revision::V2025_11_25);
-        let modern = modern.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let modern = modern
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         (modern, legacy)
     });
     let (modern, legacy) = match (modern, legacy) {
@@ -163,13 +165,19 @@ fn greet_modern(run: &Run<'_>) -> Result<Greeted, SpawnError> {
     let began = Instant::now();
     let id = client.fresh_id();
     client.post(id.clone(), "server/discover", None);
-    let mut reply = client.reply(&id, after(Duration::from_millis(1_500).min(options.limits.startup)));
+    let mut reply = client.reply(
+        &id,
+        after(Duration::from_millis(1_500).min(options.limits.startup)),
+    );
     if reply == Reply::Silence {
         let behind = client.fresh_id();
         let params = super::session::initialize_params(Revision::V2025_11_25.as_str());
         client.post(behind.clone(), "initialize", Some(params));
         let until = began + options.limits.startup;
-        if matches!(client.reply(&behind, until), Reply::Result { .. } | Reply::Error { .. }) {
+        if matches!(
+            client.reply(&behind, until),
+            Reply::Result { .. } | Reply::Error { .. }
+        ) {
             reply = client.reply(&id, after(options.limits.quiet));
         } else {
             reply = client.reply(&id, Instant::now());
@@ -210,9 +218,9 @@ fn wanted(run: &Run<'_>, revision: Revision) -> bool {
 
 fn modern_claim(run: &Run<'_>, greeted: Greeted, found: &mut Found) {
     let Reply::Result { result, .. } = greeted.reply else {
-        found.remarks.push(
-            "The server knows the stateless era, but not 2026-07-28.".to_owned(),
-        );
+        found
+            .remarks
+            .push("The server knows the stateless era, but not 2026-07-28.".to_owned());
         return;
     };
     for version in crate::checks::supported_versions(&result) {
@@ -233,7 +241,11 @@ fn modern_claim(run: &Run<'_>, greeted: Greeted, found: &mut Found) {
 /// Offers each revision of the handshake to a process of its own.
 fn legacy_claims(run: &Run<'_>, first: Greeted, found: &mut Found) -> Result<(), Box<Fatal>> {
     let mut greeted = vec![(Revision::V2025_11_25, first)];
-    if matches!(greeted[0].1.reply, Reply::Result { .. } | Reply::Error { .. }) && found_handshake(&greeted[0].1) {
+    if matches!(
+        greeted[0].1.reply,
+        Reply::Result { .. } | Reply::Error { .. }
+    ) && found_handshake(&greeted[0].1)
+    {
         for revision in Revision::ALL {
             let other = revision.era() == Era::Handshake && revision != Revision::V2025_11_25;
             if other && (wanted(run, revision) || run.options.revisions.is_none()) {
@@ -346,9 +358,9 @@ fn describe(
             "The program {} before it answered `initialize` or `server/discover`. Does it need arguments or environment variables?",
             ended.unwrap_or_else(|| "closed its output".to_owned())
         ),
-        (Reply::Error { error, .. }, _) => format!(
-            "The server refuses both greetings; to `initialize` it says: {error}"
-        ),
+        (Reply::Error { error, .. }, _) => {
+            format!("The server refuses both greetings; to `initialize` it says: {error}")
+        }
         (_, Some(text)) => format!(
             "The program wrote `{text}`, which is no message, and did not answer `initialize` or `server/discover` within {limit} s."
         ),
@@ -357,4 +369,3 @@ fn describe(
         ),
     }
 }
-

@@ -20,7 +20,7 @@ struct Entry {
 
 /// A breach of a requirement.
 #[derive(Debug, Clone)]
-pub struct Broken {
+pub(super) struct Broken {
     /// What was seen, in a sentence.
     pub message: String,
     /// What it rests on.
@@ -205,10 +205,7 @@ impl Judge {
 
     /// One judgement for each rule in `wanted` that binds in the revision, in that order. A rule
     /// of which nothing was said is an error of the suite, never a pass.
-    pub fn settle<'a>(
-        mut self,
-        wanted: impl Iterator<Item = &'a Requirement>,
-    ) -> Vec<Judgement> {
+    pub fn settle<'a>(mut self, wanted: impl Iterator<Item = &'a Requirement>) -> Vec<Judgement> {
         let revision = self.revision;
         wanted
             .filter(|requirement| requirement.span.contains(revision))

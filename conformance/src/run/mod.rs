@@ -21,7 +21,6 @@ pub use coverage::{Coverage, coverage};
 pub use judge::{Judge, level_name};
 
 use detect::Found;
-use session::Slot;
 
 /// What the user asked for.
 #[derive(Debug, Clone)]
@@ -100,7 +99,8 @@ impl Run<'_> {
     }
 
     fn out_of_time(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     fn plan(&self, steps: usize) {
@@ -109,7 +109,8 @@ impl Run<'_> {
 
     fn step(&self, what: &str) {
         let done = self.done.fetch_add(1, Ordering::Relaxed);
-        self.progress.step(what, done, self.steps.load(Ordering::Relaxed).max(done));
+        self.progress
+            .step(what, done, self.steps.load(Ordering::Relaxed).max(done));
     }
 
     /// Whether any of these is asked for.
@@ -163,7 +164,11 @@ fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
     report.target.server_info = found.server_info();
     report.target.unknown_revisions.clone_from(&found.unknown);
     report.target.remarks.clone_from(&found.remarks);
-    report.target.revisions = found.claimed.iter().map(|c| c.revision.to_string()).collect();
+    report.target.revisions = found
+        .claimed
+        .iter()
+        .map(|c| c.revision.to_string())
+        .collect();
     let opening = found.opening();
     let per_revision = checks::checks().count() + 2;
     run.plan(found.claimed.len() * per_revision + 1);
@@ -184,15 +189,21 @@ fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
         }));
     }
     run_side_by_side(run.options.jobs, tasks);
-    let judges = judges.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let judges = judges
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     report.judgements = settle(run, judges);
-    let facts = facts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let facts = facts
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     report.target.uncalled_tools = uncalled(&run.options.call, &facts);
     crate::profiles::judge(run.options, &facts, report, &run.processes);
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 fn run_side_by_side(jobs: usize, tasks: VecDeque<Box<dyn FnOnce() + Send + '_>>) {
@@ -217,7 +228,10 @@ fn run_side_by_side(jobs: usize, tasks: VecDeque<Box<dyn FnOnce() + Send + '_>>)
 fn settle(run: &Run<'_>, judges: Vec<Judge>) -> Vec<Judgement> {
     let mut by_revision: Vec<Judge> = Vec::new();
     for judge in judges {
-        match by_revision.iter_mut().find(|j| j.revision() == judge.revision()) {
+        match by_revision
+            .iter_mut()
+            .find(|j| j.revision() == judge.revision())
+        {
             Some(known) => known.merge(judge),
             None => by_revision.push(judge),
         }

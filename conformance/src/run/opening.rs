@@ -35,7 +35,11 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
         return judges;
     }
     let options = run.options;
-    let revision = opening.revisions.first().copied().unwrap_or(Revision::V2025_11_25);
+    let revision = opening
+        .revisions
+        .first()
+        .copied()
+        .unwrap_or(Revision::V2025_11_25);
     let Ok(mut client) = Client::start(&options.launch, options.limits, revision) else {
         for judge in &mut judges {
             judge.error(SILENT, "A new process could not be started.");
@@ -79,14 +83,29 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
 fn silence(client: &Client, revision: Revision, judges: &mut [Judge]) {
     let exchange = Exchange::read(revision, client.log(), None, Map::new());
     let evidence = evidence_since(client.log(), 0, 4);
-    let request = exchange.received.iter().any(|m| matches!(m.kind, Kind::Request(_)));
-    let wrote = client.log().iter().any(|e| matches!(e.event, Event::Received(_)));
+    let request = exchange
+        .received
+        .iter()
+        .any(|m| matches!(m.kind, Kind::Request(_)));
+    let wrote = client
+        .log()
+        .iter()
+        .any(|e| matches!(e.event, Event::Received(_)));
     let fault = if !exchange.strange.is_empty() {
-        Some((Breach::Fail, "The server writes something that is no message before it was spoken to."))
+        Some((
+            Breach::Fail,
+            "The server writes something that is no message before it was spoken to.",
+        ))
     } else if request {
-        Some((Breach::Fail, "The server sends a request before it was spoken to."))
+        Some((
+            Breach::Fail,
+            "The server sends a request before it was spoken to.",
+        ))
     } else if wrote {
-        Some((Breach::Warn, "The server sends a message before it was spoken to."))
+        Some((
+            Breach::Warn,
+            "The server sends a message before it was spoken to.",
+        ))
     } else {
         None
     };
@@ -117,7 +136,10 @@ fn counter_offer(judge: &mut Judge, reply: &Reply, evidence: &Evidence, opening:
                     return;
                 }
                 Some(version) if looks_like_version(version) => {
-                    judge.note(COUNTER, format!("The counter-offer {version} is no published revision."));
+                    judge.note(
+                        COUNTER,
+                        format!("The counter-offer {version} is no published revision."),
+                    );
                 }
                 _ => broken(
                     COUNTER,
@@ -127,7 +149,9 @@ fn counter_offer(judge: &mut Judge, reply: &Reply, evidence: &Evidence, opening:
             }
         }
         Reply::Error { error, .. } => {
-            let listed = error.pointer("/data/supported").is_some_and(Value::is_array);
+            let listed = error
+                .pointer("/data/supported")
+                .is_some_and(Value::is_array);
             let breach = if listed { Breach::Warn } else { Breach::Fail };
             broken(
                 COUNTER,
@@ -175,7 +199,11 @@ fn initialize_rejected(judge: &mut Judge, reply: &Reply, evidence: &Evidence, op
         Reply::Error { error, .. } => {
             judge.holds(REJECTED);
             let text = error.to_string();
-            if opening.discovered.iter().any(|version| text.contains(version.as_str())) {
+            if opening
+                .discovered
+                .iter()
+                .any(|version| text.contains(version.as_str()))
+            {
                 judge.holds(NAMES);
             } else {
                 let message = "The error for `initialize` names no version that the server speaks.";

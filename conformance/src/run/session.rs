@@ -103,7 +103,10 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     exit_at_end_of_input(run, &mut shared, &mut judge);
 
     let mut rough = Slot::new(run, revision, checks::full_client(revision));
-    if run.wants(&["lifecycle.no-requests-before-initialized", "ping.before-initialized"]) {
+    if run.wants(&[
+        "lifecycle.no-requests-before-initialized",
+        "ping.before-initialized",
+    ]) {
         before_initialized(run, &mut rough, &mut judge);
     }
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Rough)) {
@@ -168,7 +171,11 @@ fn run_check(
             slot.retire();
         }
         let Some(client) = slot.client() else {
-            return unjudged(judge, check, "A new process of the server did not answer the greeting.");
+            return unjudged(
+                judge,
+                check,
+                "A new process of the server did not answer the greeting.",
+            );
         };
         let start = client.log().len();
         let mut heard = Judge::new(judge.revision());
@@ -257,7 +264,9 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     };
     if !good(slot) {
         if slot.client().is_none() {
-            RULES.iter().for_each(|rule| judge.error(rule, "A new process did not answer the greeting."));
+            RULES
+                .iter()
+                .for_each(|rule| judge.error(rule, "A new process did not answer the greeting."));
             return;
         }
         slot.retire();
@@ -268,7 +277,10 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     if last.ended.by == EndedBy::EndOfInput {
         for rule in RULES {
             if last.ended.left_behind {
-                judge.note(rule, "The process exits, but leaves another of its group behind.");
+                judge.note(
+                    rule,
+                    "The process exits, but leaves another of its group behind.",
+                );
             } else {
                 judge.holds(rule);
             }
@@ -277,9 +289,13 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     }
     let limit = run.options.limits.stop.as_secs_f32();
     let message = match last.ended.by {
-        EndedBy::Kill => format!("Neither the end of input nor TERM ends the server within {limit} s; it had to be killed."),
+        EndedBy::Kill => format!(
+            "Neither the end of input nor TERM ends the server within {limit} s; it had to be killed."
+        ),
         EndedBy::Itself => "The server ended before its input did.".to_owned(),
-        _ => format!("The server does not exit within {limit} s of the end of its input; TERM ended it."),
+        _ => format!(
+            "The server does not exit within {limit} s of the end of its input; TERM ended it."
+        ),
     };
     let evidence = evidence_since(&last.ended.log, last.ended.log.len().saturating_sub(4), 6);
     for rule in RULES {
@@ -315,7 +331,12 @@ fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
                 _ => "no answer".to_owned(),
             };
             let evidence = evidence_since(client.log(), from, 6);
-            judge.broken_as(PING, Breach::Warn, format!("`ping` before `initialized` gave {said}."), evidence);
+            judge.broken_as(
+                PING,
+                Breach::Warn,
+                format!("`ping` before `initialized` gave {said}."),
+                evidence,
+            );
         }
     }
     client.listen(run.options.limits.quiet);
