@@ -42,18 +42,20 @@ fn reference(ctx: &Context<'_>) -> Option<(Value, String)> {
             ));
         }
     }
-    for template in ctx.facts.items("resources/templates/list") {
-        let uri = template.get("uriTemplate").and_then(Value::as_str)?;
-        let variable: String = uri
-            .split_once('{')?
-            .1
-            .trim_start_matches(['+', '#', '.', '/', ';', '?', '&'])
-            .chars()
-            .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
-            .collect();
-        return Some((json!({"type": "ref/resource", "uri": uri}), variable));
-    }
-    None
+    ctx.facts
+        .items("resources/templates/list")
+        .iter()
+        .find_map(|template| {
+            let uri = template.get("uriTemplate").and_then(Value::as_str)?;
+            let variable: String = uri
+                .split_once('{')?
+                .1
+                .trim_start_matches(['+', '#', '.', '/', ';', '?', '&'])
+                .chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                .collect();
+            Some((json!({"type": "ref/resource", "uri": uri}), variable))
+        })
 }
 
 /// Before 2025-03-26 there was no capability to declare; nothing can be asked of a server then.

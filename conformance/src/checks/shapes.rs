@@ -70,7 +70,7 @@ fn judge_subject(
     judge: &mut Judge,
 ) {
     for id in shape::exercised(exchange.revision, subject, value) {
-        judge.holds(&id);
+        judge.holds(id);
     }
     for fault in shape::faults(exchange.revision, subject, value) {
         let at = if fault.pointer.is_empty() {

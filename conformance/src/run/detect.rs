@@ -147,11 +147,12 @@ pub(super) fn detect(run: &Run<'_>) -> Result<Found, Box<Fatal>> {
     }
     legacy_claims(run, legacy, &mut found)?;
     if is_modern {
-        modern_claim(run, modern, &mut found);
+        modern_claim(modern, &mut found);
     }
     for claim in &mut found.claimed {
         claim.dual_era = is_modern && is_legacy;
     }
+    found.claimed.retain(|claim| wanted(run, claim.revision));
     found.claimed.sort_by_key(|claim| claim.revision);
     Ok(found)
 }
@@ -216,7 +217,7 @@ fn wanted(run: &Run<'_>, revision: Revision) -> bool {
     }
 }
 
-fn modern_claim(run: &Run<'_>, greeted: Greeted, found: &mut Found) {
+fn modern_claim(greeted: Greeted, found: &mut Found) {
     let Reply::Result { result, .. } = greeted.reply else {
         found
             .remarks
@@ -228,14 +229,12 @@ fn modern_claim(run: &Run<'_>, greeted: Greeted, found: &mut Found) {
             found.unknown.push(version.to_owned());
         }
     }
-    if wanted(run, Revision::V2026_07_28) {
-        found.claimed.push(Claim {
-            revision: Revision::V2026_07_28,
-            client: greeted.client,
-            hello: result,
-            dual_era: false,
-        });
-    }
+    found.claimed.push(Claim {
+        revision: Revision::V2026_07_28,
+        client: greeted.client,
+        hello: result,
+        dual_era: false,
+    });
 }
 
 /// Offers each revision of the handshake to a process of its own.
@@ -248,7 +247,7 @@ fn legacy_claims(run: &Run<'_>, first: Greeted, found: &mut Found) -> Result<(),
     {
         for revision in Revision::ALL {
             let other = revision.era() == Era::Handshake && revision != Revision::V2025_11_25;
-            if other && (wanted(run, revision) || run.options.revisions.is_none()) {
+            if other && wanted(run, revision) {
                 match greet(run, revision) {
                     Ok(answer) => greeted.push((revision, answer)),
                     Err(error) => {
@@ -268,16 +267,12 @@ fn legacy_claims(run: &Run<'_>, first: Greeted, found: &mut Found) -> Result<(),
         found.handshake = true;
         found.startup = found.startup.max(answer.took);
         match crate::checks::negotiated(&result) {
-            Some(version) if version == revision.as_str() => {
-                if wanted(run, revision) {
-                    found.claimed.push(Claim {
-                        revision,
-                        client: answer.client,
-                        hello: result,
-                        dual_era: false,
-                    });
-                }
-            }
+            Some(version) if version == revision.as_str() => found.claimed.push(Claim {
+                revision,
+                client: answer.client,
+                hello: result,
+                dual_era: false,
+            }),
             Some(version) if Revision::parse(version).is_none() => {
                 let version = version.to_owned();
                 if !found.unknown.contains(&version) {
