@@ -56,10 +56,7 @@ impl Call {
         cancelled: Arc<AtomicBool>,
         progress: Arc<dyn Fn(f64, Option<f64>, &str) + Send + Sync>,
     ) -> Self {
-        Self {
-            cancelled,
-            progress,
-        }
+        Self { cancelled, progress }
     }
 
     /// Whether the client took the request back, or the server is stopping.

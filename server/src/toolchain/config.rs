@@ -149,6 +149,8 @@ pub struct Settings {
     pub compiler: Option<PathBuf>,
     /// Where programs are looked for: the value of `PATH`.
     pub search_path: OsString,
+    /// Where the folders of calls are made.
+    pub temp: PathBuf,
     /// The program that serves as the `rustc` toolchain (this very server).
     pub adapter: PathBuf,
     /// The execution cache.
@@ -215,6 +217,7 @@ impl Settings {
                 program,
             )?,
             search_path: variable("PATH").unwrap_or_default(),
+            temp: variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from),
             adapter: PathBuf::new(),
             cache,
             limits: limits(args)?,

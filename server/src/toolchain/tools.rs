@@ -103,7 +103,7 @@ impl Toolchain {
     /// Runs a skill command and passes its array on.
     fn skills(&self, member: &str, args: &[&str], watch: Watch<'_>) -> Result<Outcome, Stop> {
         let toolchain = self.find(Purpose::Skills, watch)?;
-        let workshop = workshop()?;
+        let workshop = self.workshop()?;
         let child = self.child(&toolchain, &workshop, watch, |command| {
             command.args(args);
         })?;
@@ -187,7 +187,7 @@ impl Toolchain {
         entry: &str,
         watch: Watch<'_>,
     ) -> Result<Built, Stop> {
-        let workshop = workshop()?;
+        let workshop = self.workshop()?;
         workshop.write(sources).map_err(no_tree)?;
         watch.call.progress(0.0, None, tool.beginning());
         let child = self.child(toolchain, &workshop, watch, |command| match tool {
@@ -225,6 +225,10 @@ impl Toolchain {
                     Stop::Failed(message)
                 }
             })
+    }
+
+    fn workshop(&self) -> Result<Workshop, Stop> {
+        Workshop::new(&self.settings.temp).map_err(no_tree)
     }
 
     /// Runs the toolchain in the folders of a call, with a scrubbed environment.
@@ -329,10 +333,6 @@ fn executed(child: &Finished) -> Members {
         ("stdout".to_owned(), text(&child.stdout.bytes)),
         ("stderr".to_owned(), text(&child.stderr.bytes)),
     ])
-}
-
-fn workshop() -> Result<Workshop, Stop> {
-    Workshop::new().map_err(no_tree)
 }
 
 fn no_tree(error: std::io::Error) -> Stop {

@@ -100,11 +100,11 @@ impl Workshop {
     /// Makes the folders: `src`, `out`, `tmp` (the child's `TMPDIR`) and `run` (where it runs).
     ///
     /// # Errors
-    /// When the system's temporary folder cannot be written.
-    pub(super) fn new() -> io::Result<Self> {
+    /// When `temp`, where they are made, cannot be written.
+    pub(super) fn new(temp: &Path) -> io::Result<Self> {
         let root = tempfile::Builder::new()
             .prefix("touchstone-call-")
-            .tempdir()?
+            .tempdir_in(std::path::absolute(temp)?)?
             .keep();
         let workshop = Self { root };
         for folder in [
@@ -282,7 +282,7 @@ mod tests {
             "a/b/c.rs": "one", "./a//d": "", "ü/é .rs": "zwei\r\n", "...": "dots", "ab:c": "x",
         }))
         .unwrap();
-        let workshop = Workshop::new().unwrap();
+        let workshop = Workshop::new(&std::env::temp_dir()).unwrap();
         workshop.write(&sources).unwrap();
         let content = |path: &str| fs::read_to_string(workshop.src().join(path)).unwrap();
         assert_eq!(content("a/b/c.rs"), "one");
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(content("..."), "dots");
         let locked = workshop.run().join("locked");
         fs::create_dir_all(locked.join("in")).unwrap();
-        fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&locked, fs::Permissions::from_mode(0o000)).unwrap();
         let root = workshop.root.clone();
         drop(workshop);
         assert!(!root.exists());
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn an_artifact_is_a_regular_file_in_the_output_folder() {
-        let workshop = Workshop::new().unwrap();
+        let workshop = Workshop::new(&std::env::temp_dir()).unwrap();
         fs::write(workshop.out().join("Main.cja"), b"\0\xff").unwrap();
         fs::create_dir(workshop.out().join("Dir.cja")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", workshop.out().join("Link.cja")).unwrap();
