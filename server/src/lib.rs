@@ -5,5 +5,6 @@
 //! [`protocol::Family`].
 
 pub mod cli;
+pub mod demo;
 pub mod protocol;
 pub mod stdio;

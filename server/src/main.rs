@@ -9,6 +9,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use touchstone_server::cli::{self, Arguments, Problem};
+use touchstone_server::demo::Demo;
 use touchstone_server::protocol::{Family, Options, Server};
 use touchstone_server::stdio::{End, Limits, Loop, Stopper};
 
@@ -61,18 +62,25 @@ fn usage(line: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The families that were asked for, in the order of the table below.
+/// The families that were asked for, in the order of this table.
 fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
-    let known: [&str; 0] = [];
-    for name in arguments.tools.iter().flatten() {
-        if !known.contains(&name.as_str()) {
-            return Err(format!(
-                "--tools: there is no family \"{name}\"; there are: {}",
-                known.join(", ")
-            ));
-        }
+    let known = ["demo"];
+    let default: [&str; 0] = [];
+    let wanted: Vec<&str> = match &arguments.tools {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => default.to_vec(),
+    };
+    if let Some(name) = wanted.iter().find(|name| !known.contains(name)) {
+        let known = known.join(", ");
+        return Err(format!(
+            "--tools: there is no family \"{name}\", only {known}"
+        ));
     }
-    Ok(Vec::new())
+    let mut families: Vec<Arc<dyn Family>> = Vec::new();
+    if wanted.contains(&"demo") {
+        families.push(Arc::new(Demo::default()));
+    }
+    Ok(families)
 }
 
 /// The shell's convention for a process that a signal ended.
