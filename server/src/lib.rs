@@ -1,7 +1,11 @@
-//! The reference MCP server as a library.
+//! An MCP server over stdio, in five revisions of the protocol.
+//!
+//! [`protocol`] is the pure part: a line in, lines and jobs out. [`stdio`] is the only loop that
+//! reads stdin and writes stdout. Each family of tools has a folder of its own and knows only
+//! [`protocol::Family`].
 
-/// The seam between the protocol and the tools.
-pub mod protocol {
-    pub mod family;
-}
+pub mod cli;
+pub mod demo;
+pub mod protocol;
+pub mod stdio;
 pub mod toolchain;

@@ -7,4 +7,5 @@ mod caching;
 mod contract;
 mod finding;
 mod packs;
+mod serving;
 mod stopping;
