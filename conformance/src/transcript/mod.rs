@@ -6,6 +6,8 @@ mod pattern;
 mod play;
 mod record;
 mod template;
+#[cfg(test)]
+mod tests;
 mod update;
 
 use std::fmt;
