@@ -249,6 +249,36 @@ fn values_are_taken_and_a_mismatch_says_where() {
     assert_eq!(wrong.unwrap_err(), "the message is \"x\", not [1]");
 }
 
+/// The page for users, as far as it can be checked: its examples read, and it has everything.
+#[test]
+fn the_page_is_right() {
+    let page = include_str!("../../../docs/transcripts.md");
+    let blocks: Vec<&str> = page.split("\n```\n").skip(1).step_by(2).collect();
+    let example = |block: &&&str| !block.starts_with("touchstone ") && !block.contains("-- | ");
+    let mut examples = 0;
+    for block in blocks.iter().filter(example) {
+        if block.starts_with("tests/list.txt") {
+            continue;
+        }
+        let known = "--> {\"id\":\"$a\"}\n";
+        if let Err(error) = parse("page", &format!("{known}{block}")) {
+            panic!("{error}");
+        }
+        examples += 1;
+    }
+    assert!(examples >= 15, "{examples}");
+    let directives = [
+        "check", "revision", "requires", "session", "handshake", "level", "note", "rejudge",
+        "chunks", "no-newline", "silence", "wait", "timeout", "restart", "close-stdin", "exit",
+        "args", "env", "unset", "file", "allow", "forbid", "declare", "answer",
+    ];
+    for word in directives {
+        assert!(page.contains(&format!("`@{word}")), "@{word} is not explained");
+        let unknown = parse("t", &format!("@{word}\n")).err().map(|error| error.message);
+        assert!(!unknown.unwrap_or_default().contains("no directive"), "@{word}");
+    }
+}
+
 /// Texts that look like transcripts, with slips.
 fn texts() -> impl Strategy<Value = String> {
     let word = prop_oneof![
