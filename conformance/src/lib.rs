@@ -3,7 +3,10 @@
 //! Dependencies point one way: `cli` → `run` → `checks`, `profiles` → `transcript`, `property`
 //! → `client` → `wire`, `spec`. `wire` knows no MCP; `spec` knows no processes.
 
+pub mod cli;
 pub mod client;
+pub mod report;
+pub mod run;
 pub mod spec;
 pub mod transcript;
 pub mod verdict;
