@@ -3,8 +3,11 @@
 //! Dependencies point one way: `cli` → `run` → `checks`, `profiles` → `transcript`, `property`
 //! → `client` → `wire`, `spec`. `wire` knows no MCP; `spec` knows no processes.
 
+pub mod checks;
 pub mod cli;
 pub mod client;
+pub mod profiles;
+pub mod property;
 pub mod report;
 pub mod run;
 pub mod spec;

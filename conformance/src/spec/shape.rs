@@ -83,6 +83,16 @@ pub fn faults(revision: Revision, subject: Subject<'_>, value: &Value) -> Vec<Fa
         .collect()
 }
 
+/// The requirements of the revision's shapes that the value puts to the test, whether it holds
+/// or not.
+pub fn exercised(revision: Revision, subject: Subject<'_>, value: &Value) -> HashSet<&'static str> {
+    let shapes = shapes(revision);
+    match shapes.definition_of(subject) {
+        Some(name) => super::exercise::requirements(&shapes.document, name, value),
+        None => HashSet::new(),
+    }
+}
+
 /// Whether the revision gives this subject a shape.
 pub fn known(revision: Revision, subject: Subject<'_>) -> bool {
     shapes(revision).definition_of(subject).is_some()
