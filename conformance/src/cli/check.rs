@@ -14,12 +14,18 @@ use super::server::{Server, seconds};
 use super::{Problem, print, print_error, select, width};
 use crate::report::output::{Format, Request, Sink};
 use crate::report::{Again, Context, exit_code, json, junit, terminal, text};
-use crate::run::{self, CallPolicy, Options, PROFILES, ProfileChoice};
+use crate::run::{self, CallPolicy, Options, ProfileChoice};
 use crate::spec::{self, Revision};
 use crate::verdict::{Report, Verdict};
 
 /// Hints are read from here when no other file is named.
 const HINTS: &str = "touchstone.toml";
+
+/// Profiles that can be asked for by name.
+const PROFILES: &[&str] = &["toolchain"];
+
+/// Generated cases for each property, unless the user says otherwise.
+const CASES: u32 = 100;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,7 +83,7 @@ pub(super) struct Args {
     jobs: Option<u16>,
 
     /// Generated cases for each property
-    #[arg(long, value_name = "N", default_value_t = run::DEFAULT_CASES, value_parser = clap::value_parser!(u32).range(1..), help_heading = "How to run")]
+    #[arg(long, value_name = "N", default_value_t = CASES, value_parser = clap::value_parser!(u32).range(1..), help_heading = "How to run")]
     cases: u32,
 
     /// Seed of the generated cases; the same seed gives the same cases
@@ -125,14 +131,15 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let bar = Arc::new(Bar::new());
     let (report, interrupted) = match watch(&bar, move |bar| run::check(&options, bar))? {
         Outcome::Done(report) => (report, None),
-        Outcome::Interrupted(None, code) => {
-            print_error("interrupted\n")?;
-            return Ok(code);
-        }
-        Outcome::Interrupted(Some(mut report), code) => {
+        Outcome::Interrupted(Some(mut report), code) if !report.judgements.is_empty() => {
             let remark = "The run was interrupted: this is what was judged until then.";
             report.target.remarks.push(remark.into());
+            report.fatal = None;
             (report, Some(code))
+        }
+        Outcome::Interrupted(_, code) => {
+            print_error("interrupted; nothing was judged until then\n")?;
+            return Ok(code);
         }
     };
     let again = Again::Check { flags: flags(args) };
@@ -323,7 +330,7 @@ fn flags(args: &Args) -> Vec<String> {
     if args.call_all {
         flags.push("--call-all".into());
     }
-    if args.cases != run::DEFAULT_CASES {
+    if args.cases != CASES {
         flags.extend(["--cases".into(), args.cases.to_string()]);
     }
     if let Some(seed) = args.seed {

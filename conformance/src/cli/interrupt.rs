@@ -10,6 +10,7 @@ use signal_hook::iterator::Signals;
 
 use super::Problem;
 use super::progress::Bar;
+use crate::wire::kill_all;
 
 /// How long the runner may take to come to its end after a signal.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -52,18 +53,18 @@ fn follow<T>(events: &Receiver<Event<T>>, bar: &Bar) -> Result<Outcome<T>, Probl
         Ok(Event::Done(done)) => return Ok(Outcome::Done(done)),
         Ok(Event::Signal(signal)) => signal,
         Ok(Event::Broken) | Err(_) => {
-            kill_servers();
+            kill_all();
             return Err(broken());
         }
     };
     bar.interrupt();
-    kill_servers();
+    kill_all();
     let partial = match events.recv_timeout(PATIENCE) {
         Ok(Event::Done(done)) => Some(done),
         _ => None,
     };
     // What was started between the first call and the end of the runner.
-    kill_servers();
+    kill_all();
     Ok(Outcome::Interrupted(partial, exit_code(signal)))
 }
 
@@ -85,9 +86,4 @@ fn watch_signals<T: Send + 'static>(sender: Sender<Event<T>>) -> Result<(), Prob
 /// 130 for Ctrl-C, as shells have it.
 fn exit_code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(130)
-}
-
-/// Kills every server process that is alive.
-fn kill_servers() {
-    // The wire keeps the list of live processes; see `wire::kill_all`.
 }

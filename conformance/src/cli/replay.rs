@@ -9,7 +9,7 @@ use super::progress::Bar;
 use super::server::Server;
 use super::{Problem, print_error};
 use crate::report::{Again, exit_code};
-use crate::run;
+use crate::run::replay;
 use crate::spec::Revision;
 
 const EXAMPLES: &str = "\
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
             return Err(Problem(format!("there is no file `{}`", file.display())));
         }
     }
-    let replay = run::Replay {
+    let options = replay::Options {
         launch: args.server.launch()?,
         command: args.server.command(),
         limits: args.server.limits(),
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         update: args.update,
     };
     let bar = Arc::new(Bar::new());
-    let (report, interrupted) = match watch(&bar, move |bar| run::replay(&replay, bar))? {
+    let (report, interrupted) = match watch(&bar, move |bar| replay::replay(&options, bar))? {
         Outcome::Done(report) => (report?, None),
         Outcome::Interrupted(Some(report), code) => (report?, Some(code)),
         Outcome::Interrupted(None, code) => {

@@ -1,11 +1,22 @@
 //! One child process: spawn, frame, time, stop. The only place that touches pipes. Knows no MCP.
 
+mod child;
+mod frame;
+mod json;
+mod launch;
+mod live;
+mod pump;
+
 use std::ffi::OsString;
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
+
+pub use child::Child;
+pub use live::kill_all;
 
 /// How to start the server.
 #[derive(Debug, Clone)]
@@ -42,10 +53,18 @@ pub struct SpawnError {
     pub message: String,
 }
 
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
 /// A line of standard output.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// The bytes without the newline. At most [`MAX_LINE`] are kept.
+    /// The bytes without the newline. Of a line longer than [`MAX_LINE`] only the first few KiB.
     pub bytes: Vec<u8>,
     /// Whether a newline ended it; false for what stands after the last one at the end of output.
     pub terminated: bool,
@@ -68,7 +87,8 @@ pub enum Body {
     TooLong(u64),
 }
 
-/// A JSON value as it was written: numbers keep their text, members their order.
+/// A JSON value as it was written: numbers keep their text (but for an exponent, which is read
+/// as `e+N` or `e-N`), members their order.
 #[derive(Debug, Clone)]
 pub struct Json {
     /// The value.
@@ -79,6 +99,18 @@ pub struct Json {
 
 /// The longest line that is kept, in bytes.
 pub const MAX_LINE: usize = 64 << 20;
+
+/// The most that is kept of one process's output: bytes, with an allowance for what they parse to.
+pub const MAX_LOG: usize = 256 << 20;
+
+/// The most lines of one process's output that are kept.
+pub const MAX_LINES: usize = 250_000;
+
+/// The most that waits to be written to a process, in bytes.
+pub const MAX_QUEUED: usize = 256 << 20;
+
+/// The most of standard error that is kept, in bytes.
+pub const MAX_STDERR: usize = 64 << 10;
 
 /// One thing that happened on the wire.
 #[derive(Debug, Clone)]
@@ -100,6 +132,9 @@ pub enum Event {
     InputClosed,
     /// The server closed its standard output.
     OutputClosed,
+    /// The server wrote more than [`MAX_LOG`] or [`MAX_LINES`]: from here on its output is not
+    /// read any more, and [`Child::receive`] gives [`Received::End`].
+    Flooded,
     /// The process ended.
     Exited(ExitStatus),
 }
@@ -143,80 +178,4 @@ pub enum EndedBy {
     Term,
     /// KILL.
     Kill,
-}
-
-/// A running server. Dropping it stops it (without patience) and reaps it.
-#[derive(Debug)]
-pub struct Child {}
-
-#[allow(unused_variables, missing_docs)]
-impl Child {
-    /// Starts the process in a group of its own, with pipes, a temporary `HOME` and folder
-    /// unless told otherwise. The error says what to do.
-    pub fn spawn(launch: &Launch) -> Result<Child, SpawnError> {
-        unimplemented!()
-    }
-
-    /// Hands bytes to the writer, as they are. Never blocks: a server that does not read its
-    /// input does not stop the suite (queued bytes are bounded; past the bound they are dropped
-    /// and [`Child::input_stuck`] turns true).
-    pub fn send(&mut self, bytes: &[u8]) {
-        unimplemented!()
-    }
-
-    /// Waits until everything queued is written, at most until then. False if it is not.
-    pub fn flush(&mut self, until: Instant) -> bool {
-        unimplemented!()
-    }
-
-    /// Whether the server stopped reading its input.
-    pub fn input_stuck(&self) -> bool {
-        unimplemented!()
-    }
-
-    /// The next line of output that was not yet given, at most until then.
-    pub fn receive(&mut self, until: Instant) -> Received {
-        unimplemented!()
-    }
-
-    /// Everything that happened so far, oldest first.
-    pub fn log(&self) -> &[Entry] {
-        unimplemented!()
-    }
-
-    /// When it was spawned.
-    pub fn started(&self) -> Instant {
-        unimplemented!()
-    }
-
-    /// The last 64 KiB of standard error, lossily decoded.
-    pub fn stderr(&self) -> String {
-        unimplemented!()
-    }
-
-    /// The exit status if the process has ended; does not wait.
-    pub fn exited(&mut self) -> Option<ExitStatus> {
-        unimplemented!()
-    }
-
-    /// Waits for the exit, at most until then.
-    pub fn wait(&mut self, until: Instant) -> Option<ExitStatus> {
-        unimplemented!()
-    }
-
-    /// Closes standard input, after what is queued was written.
-    pub fn close_input(&mut self) {
-        unimplemented!()
-    }
-
-    /// Closes standard input, waits, TERM to the group, waits, KILL; reaps; drains the pipes.
-    /// `patience` is the time for each step.
-    pub fn stop(self, patience: Duration) -> Ended {
-        unimplemented!()
-    }
-
-    /// KILL to the group at once, and reap.
-    pub fn kill(self) -> Ended {
-        unimplemented!()
-    }
 }
