@@ -111,6 +111,18 @@ fn a_missing_separator_is_explained() {
 }
 
 #[test]
+fn the_examples_in_the_help_name_rules_that_exist() {
+    for args in [&["--help"][..], &["explain", "--help"]] {
+        let (_folder, mut command) = touchstone(args);
+        let output = command.assert().code(0).get_output().clone();
+        let help = String::from_utf8(output.stdout).unwrap();
+        let (_, rest) = help.rsplit_once("touchstone explain ").unwrap();
+        let id = rest.split_whitespace().next().unwrap();
+        touchstone(&["explain", id]).1.assert().code(0);
+    }
+}
+
+#[test]
 fn help_goes_to_stdout() {
     for args in [
         &["--help"][..],
@@ -227,4 +239,59 @@ fn a_reader_who_leaves_early_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ctrl_c_kills_the_server_and_ends_with_130() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let wait_for = |what: &str, is_there: &mut dyn FnMut() -> bool| {
+        while !is_there() {
+            assert!(Instant::now() < deadline, "{what} did not happen");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let note = folder.path().join("pid");
+    // Silent, deaf to everything but KILL.
+    let script = format!(
+        "trap '' INT TERM HUP; echo $$ > '{0}.tmp'; mv '{0}.tmp' '{0}'; while :; do sleep 1; done",
+        note.display()
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_touchstone"))
+        .args([
+            "check",
+            "--startup-timeout",
+            "600",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for("the start of the server", &mut || note.exists());
+    let server = fs::read_to_string(&note).unwrap().trim().to_owned();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut status = None;
+    wait_for("the end of the suite", &mut || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    assert_eq!(status.unwrap().code(), Some(130));
+    // Gone, or a zombie that nobody reaped yet.
+    wait_for("the end of the server", &mut || {
+        let stat = fs::read_to_string(format!("/proc/{server}/stat")).unwrap_or_default();
+        stat.rsplit(')')
+            .next()
+            .is_none_or(|rest| rest.is_empty() || rest.trim_start().starts_with('Z'))
+    });
 }

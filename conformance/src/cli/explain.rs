@@ -12,7 +12,7 @@ use crate::spec::requirement::{Breach, Requirement, get};
 
 /// Explain rules: what they say, where they stand, how they are tested, how to mend a breach
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  touchstone explain tools.call.unknown-tool")]
+#[command(after_help = "Example:\n  touchstone explain jsonrpc.response.id-echo")]
 pub(super) struct Args {
     /// Ids of requirements, areas, or globs such as 'tools.*'
     #[arg(required = true, value_name = "ID")]

@@ -26,7 +26,7 @@ const EXAMPLES: &str = "\
 Examples:
   touchstone check -- node dist/server.js          judge a server in every revision it claims
   touchstone check --revision 2025-06-18 -- ./srv  judge it in one revision
-  touchstone explain tools.call.unknown-tool       what a rule says and how to mend a breach
+  touchstone explain jsonrpc.response.id-echo     what a rule says and how to mend a breach
   touchstone list --coverage                       what is tested, and what is not
 
 Exit codes:

@@ -17,11 +17,11 @@ const STOP: Duration = Duration::from_secs(2);
 /// How to start the server.
 #[derive(Debug, clap::Args)]
 pub(super) struct Server {
-    /// How long the server may take from its start to its first answer
+    /// How long the server may take from its start to its first answer [default: 10]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "The server")]
     startup_timeout: Option<Duration>,
 
-    /// How long the server may take to answer a request
+    /// How long the server may take to answer a request [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "The server")]
     timeout: Option<Duration>,
 

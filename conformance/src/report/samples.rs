@@ -180,7 +180,15 @@ pub(crate) fn every_verdict() -> Report {
         },
     );
     judgements.push(Judgement {
+        message: "The run ended before it.".into(),
+        ..judgement("progress.shape", Some("2025-11-25"), Verdict::Error)
+    });
+    judgements.push(Judgement {
         message: "The reply came too late to be told from silence.".into(),
+        evidence: Evidence {
+            exchange: vec![line(9000, From::Event, "silence")],
+            ..Evidence::default()
+        },
         ..judgement("progress.rate", Some("2025-11-25"), Verdict::Error)
     });
     let mut report = report(judgements);

@@ -23,6 +23,8 @@ const CYAN: Style = AnsiColor::Cyan.on_default();
 
 /// Lines of an exchange that are shown without `-v`: the first few and the last.
 const EXCHANGE: (usize, usize) = (6, 14);
+/// Ids that are named in a row without `-v`.
+const IDS: usize = 12;
 /// Lines of stderr that are shown.
 const STDERR: usize = 10;
 
@@ -348,14 +350,26 @@ impl<'a> Page<'a> {
         self.groups("Blocked", &groups);
     }
 
+    /// What the suite could not judge: what has evidence each by itself, the rest by its reason.
     fn errors(&mut self) {
         let entries = self.entries(Verdict::Error);
-        if !entries.is_empty() {
-            self.heading(&format!("The suite could not judge ({})", entries.len()));
+        if entries.is_empty() {
+            return;
         }
+        self.heading(&format!("The suite could not judge ({})", entries.len()));
+        let mut groups = Vec::new();
         for entry in entries {
-            self.entry(&entry, MAGENTA, &[]);
+            if entry.first.evidence.is_empty() {
+                push_group(
+                    &mut groups,
+                    entry.first.message.clone(),
+                    &entry.first.requirement,
+                );
+            } else {
+                self.entry(&entry, MAGENTA, &[]);
+            }
         }
+        self.reasons(&groups);
     }
 
     fn notes(&mut self) {
@@ -385,6 +399,11 @@ impl<'a> Page<'a> {
         }
         let total: usize = groups.iter().map(|(_, ids)| ids.len()).sum();
         self.heading(&format!("{title} ({total})"));
+        self.reasons(groups);
+    }
+
+    /// Reasons, each with the ids that it holds for.
+    fn reasons(&mut self, groups: &[(String, Vec<&str>)]) {
         for (reason, ids) in groups {
             self.blank();
             let reason = if reason.is_empty() {
@@ -393,7 +412,13 @@ impl<'a> Page<'a> {
                 reason
             };
             self.prose(2, PLAIN, &shorten(&visible(reason), self.layout.width * 6));
-            self.prose(4, DIM, &unique(ids).join(", "));
+            let mut names = unique(ids);
+            let more = names.len().saturating_sub(IDS);
+            if more > 1 && !self.layout.verbose {
+                names.truncate(IDS);
+                names.push(format!("and {more} more; -v names them"));
+            }
+            self.prose(4, DIM, &names.join(", "));
         }
     }
 
@@ -503,9 +528,12 @@ impl<'a> Page<'a> {
                 parts.push(format!("{number} {verdict}"));
             }
         }
+        let verdicts = match counts.total() {
+            0 => "nothing was judged".into(),
+            _ => parts.join(", "),
+        };
         let text = format!(
-            "{}; {}, {:.2} s, {}",
-            parts.join(", "),
+            "{verdicts}; {}, {:.2} s, {}",
             count(self.report.target.revisions.len(), "revision", "revisions"),
             self.report.seconds,
             count(self.report.processes, "process", "processes")

@@ -97,7 +97,11 @@ pub(crate) fn chunks(text: &str, limit: usize) -> Vec<&str> {
 /// Prose in lines of at most that many columns; the line breaks of the text are kept.
 pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let lines = visible_lines(text.trim_end());
-    textwrap::wrap(&lines, limit.max(10))
+    // A hyphen is a part of many ids, so no line ends at one.
+    let options = textwrap::Options::new(limit.max(10))
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    textwrap::wrap(&lines, options)
         .into_iter()
         .map(|line| line.into_owned())
         .collect()
