@@ -1,5 +1,7 @@
 //! The command line as a user meets it: exit codes, messages, what goes to which stream.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 
 use assert_cmd::Command;
