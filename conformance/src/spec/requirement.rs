@@ -116,7 +116,17 @@ pub struct Requirement {
     pub mend: String,
 }
 
+impl Requirement {
+    /// Whether it stems from the contract of a tool family, not from the protocol.
+    pub fn is_of_profile(&self) -> bool {
+        self.source.starts_with("contract:")
+    }
+}
+
 const DATA: &str = include_str!("../../../fixtures/requirements/requirements.tsv");
+
+/// The contracts of tool families; their areas are named after the profiles.
+const PROFILES: [&str; 1] = [include_str!("../../../fixtures/requirements/toolchain.tsv")];
 
 const HEADING: &str = "id\tarea\tlevel\tbreach\trevisions\ttransport\tcondition\tstatement\tsource\ttestable\thow\tmend";
 
@@ -179,7 +189,10 @@ struct Catalogue {
 
 static CATALOGUE: LazyLock<Catalogue> = LazyLock::new(|| {
     // The embedded data is read without a fault: the test below proves it.
-    let rows = parse(DATA).unwrap_or_default();
+    let rows: Vec<Requirement> = std::iter::once(DATA)
+        .chain(PROFILES)
+        .flat_map(|data| parse(data).unwrap_or_default())
+        .collect();
     let by_id = rows
         .iter()
         .enumerate()
@@ -208,9 +221,13 @@ mod tests {
 
     #[test]
     fn the_embedded_catalogue_is_read_whole() {
-        let rows = parse(DATA).expect("the embedded catalogue");
-        assert_eq!(rows.len(), DATA.lines().count() - 1);
-        assert_eq!(catalogue().len(), rows.len());
+        let mut rows = 0;
+        for data in std::iter::once(DATA).chain(PROFILES) {
+            let read = parse(data).expect("the embedded catalogue").len();
+            assert_eq!(read, data.lines().count() - 1);
+            rows += read;
+        }
+        assert_eq!(catalogue().len(), rows);
     }
 
     #[test]
