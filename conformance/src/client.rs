@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use crate::spec::{Era, Revision};
-use crate::wire::{Body, Child, Entry, Event, Launch, Limits, Received};
+use crate::wire::{Body, Child, Entry, Event, Launch, Limits, Line, Received};
 
 /// The key in `_meta` that names the revision of a stateless request.
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -72,6 +72,8 @@ pub struct Client {
     waiting: HashMap<String, VecDeque<usize>>,
     /// Results for requests from the server that are to be answered otherwise than by default.
     answers: HashMap<String, Value>,
+    /// Whether requests from the server are left for the caller to answer.
+    answers_none: bool,
     /// Whether the server has answered anything yet.
     answered: bool,
 }
@@ -91,6 +93,7 @@ impl Client {
             next_id: 1,
             waiting: HashMap::new(),
             answers: HashMap::new(),
+            answers_none: false,
             answered: false,
         })
     }
@@ -104,6 +107,16 @@ impl Client {
     /// Answers requests of this method from the server with that result from here on.
     pub fn answer(&mut self, method: &str, result: Value) {
         self.answers.insert(method.to_owned(), result);
+    }
+
+    /// Leaves requests from the server unanswered from here on, for the caller to answer.
+    pub fn answer_none(&mut self) {
+        self.answers_none = true;
+    }
+
+    /// Drops the replies that nobody asked for, so that their ids may be used again.
+    pub fn forget(&mut self) {
+        self.waiting.clear();
     }
 
     /// The revision that is spoken.
@@ -305,8 +318,9 @@ impl Client {
             for id in replies {
                 self.waiting.entry(id).or_default().push_back(at);
             }
-            for request in requests {
-                let answer = self.answer_to(&request);
+            let requests = if self.answers_none { vec![] } else { requests };
+            for request in &requests {
+                let answer = self.answer_to(request);
                 self.send_line(answer.to_string());
             }
         }
@@ -330,9 +344,22 @@ impl Client {
     fn answer_to(&self, request: &Value) -> Value {
         let id = &request["id"];
         let method = request["method"].as_str().unwrap_or_default();
+        match self.result_for(method) {
+            Some(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            None => json!({
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": {"code": -32601, "message": "Method not found"},
+            }),
+        }
+    }
+
+    /// What a request of this method from the server is answered with; none if the server has no
+    /// business to send it.
+    pub fn result_for(&self, method: &str) -> Option<Value> {
         let declared = |capability| self.capabilities.contains_key(capability);
         let handshake = self.revision.era() == Era::Handshake;
-        let result = match method {
+        match method {
             _ if self.answers.contains_key(method) => self.answers.get(method).cloned(),
             "ping" if handshake => Some(json!({})),
             "roots/list" if handshake && declared("roots") => {
@@ -349,24 +376,13 @@ impl Client {
                 Some(json!({"action": "decline"}))
             }
             _ => None,
-        };
-        match result {
-            Some(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-            None => json!({
-                "jsonrpc": "2.0",
-                "id": id,
-                "error": {"code": -32601, "message": "Method not found"},
-            }),
         }
     }
 
     /// The JSON value of a line of the log.
     fn message(&self, at: usize) -> Option<&Value> {
-        match &self.child.log().get(at)?.event {
-            Event::Received(line) => match &line.body {
-                Body::Json(json) => Some(&json.value),
-                _ => None,
-            },
+        match &self.received(at)?.body {
+            Body::Json(json) => Some(&json.value),
             _ => None,
         }
     }
@@ -384,6 +400,14 @@ impl Client {
     /// The limits that it keeps.
     pub fn limits(&self) -> Limits {
         self.limits
+    }
+
+    /// The line of output at this index of the log, if one stands there.
+    pub fn received(&self, at: usize) -> Option<&Line> {
+        match &self.log().get(at)?.event {
+            Event::Received(line) => Some(line),
+            _ => None,
+        }
     }
 
     /// Gives the process back, to stop it.

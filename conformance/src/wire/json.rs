@@ -15,7 +15,7 @@ const MAX_VALUES: usize = 1_000_000;
 const NUMBER: &str = "$serde_json::private::Number";
 
 /// What the bytes of a line are, and how many JSON values they hold.
-pub(super) fn read(bytes: &[u8]) -> (Body, usize) {
+pub(crate) fn read(bytes: &[u8]) -> (Body, usize) {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => return (Body::NotUtf8(error.valid_up_to()), 0),

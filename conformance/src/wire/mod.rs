@@ -2,7 +2,7 @@
 
 mod child;
 mod frame;
-mod json;
+pub(crate) mod json;
 mod launch;
 mod live;
 mod pump;
