@@ -86,7 +86,7 @@ pub(crate) fn check(subject: &Subject<'_>, file: &Path) -> Result<Run, String> {
     let wall = start.elapsed();
     let report = read(file).map_err(|error| {
         format!(
-            "touchstone ended with {} and {error}\n{}",
+            "touchstone ended with {} and {error} {}",
             output.status,
             String::from_utf8_lossy(&output.stderr).trim_end()
         )

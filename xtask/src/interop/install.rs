@@ -93,8 +93,13 @@ impl Pins {
                 .map_err(|error| format!("cannot copy {file}: {error}"))?;
         }
         let mut npm = Command::new("npm");
+        // Not `npm ci`: it refuses a lock file without the optional binaries of other platforms.
         // npm waits for minutes on a network that is not there, unless told otherwise.
-        npm.args(["ci", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"]);
+        npm.args([
+            "install",
+            "--fetch-retries=1",
+            "--fetch-retry-mintimeout=1000",
+        ]);
         run(npm.current_dir(place), "node with npm")
     }
 
@@ -160,12 +165,14 @@ fn explain(tool: &str, said: &str) -> String {
     if NO_NETWORK.iter().any(|word| said.contains(word)) {
         return format!("no network: {tool} cannot reach its package registry");
     }
-    let lines: Vec<_> = said
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
-    let last = lines[lines.len().saturating_sub(5)..].join("\n    ");
-    format!("{tool} failed:\n    {last}")
+    let lines: Vec<_> = said.lines().filter(|l| !l.trim().is_empty()).collect();
+    // npm tells the cause first and then a page of usage; the others tell it last.
+    let first_error = lines
+        .iter()
+        .position(|line| line.to_lowercase().contains("error"));
+    let from = first_error.unwrap_or(lines.len().saturating_sub(5));
+    let told: Vec<_> = lines[from..].iter().take(5).copied().collect();
+    format!("{tool} failed:\n    {}", told.join("\n    "))
 }
 
 #[cfg(test)]
@@ -192,13 +199,22 @@ mod tests {
     }
 
     #[test]
-    fn any_other_failure_shows_the_last_lines() {
-        let said = "1\n\n2\n3\n4\n5\n6\n";
+    fn any_other_failure_shows_what_was_said_from_the_first_error_on() {
+        let said = "npm warn old\n\nnpm error code EUSAGE\nnpm error out of sync\n";
         assert_eq!(
             explain("npm", said),
-            "npm failed:\n    2\n    3\n    4\n    5\n    6"
+            "npm failed:\n    npm error code EUSAGE\n    npm error out of sync"
         );
-        assert_eq!(explain("npm", ""), "npm failed:\n    ");
+    }
+
+    #[test]
+    fn a_failure_without_an_error_shows_the_last_lines() {
+        let said = "1\n\n2\n3\n4\n5\n6\n";
+        assert_eq!(
+            explain("pip", said),
+            "pip failed:\n    2\n    3\n    4\n    5\n    6"
+        );
+        assert_eq!(explain("pip", ""), "pip failed:\n    ");
     }
 
     #[test]
