@@ -3,7 +3,11 @@
 //! Dependencies point one way: `cli` → `run` → `checks`, `profiles` → `transcript`, `property`
 //! → `client` → `wire`, `spec`. `wire` knows no MCP; `spec` knows no processes.
 
+pub mod checks;
 pub mod client;
+pub mod profiles;
+pub mod property;
+pub mod run;
 pub mod spec;
 pub mod transcript;
 pub mod verdict;
