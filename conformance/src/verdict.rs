@@ -69,6 +69,9 @@ pub struct Evidence {
     /// What stands there.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub found: Option<String>,
+    /// Where the lines stand in the log they are from; only the run itself uses it.
+    #[serde(skip)]
+    pub at: Vec<usize>,
 }
 
 /// The judgement of one requirement by one check in one revision.

@@ -1,6 +1,7 @@
 //! A finished conversation, read for judging: what was sent, what came back, what belongs together.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -28,6 +29,8 @@ pub struct Exchange<'a> {
     pub server: Option<Map<String, Value>>,
     /// Capabilities that we declared.
     pub client: Map<String, Value>,
+    /// How long an answer may take.
+    pub patience: Duration,
 }
 
 /// A line that we sent.
@@ -104,7 +107,7 @@ impl<'a> Exchange<'a> {
         server: Option<Map<String, Value>>,
         client: Map<String, Value>,
     ) -> Self {
-        let sent = read_sent(log);
+        let sent = read_sent(revision, log);
         let by_id: HashMap<String, usize> = sent
             .iter()
             .enumerate()
@@ -145,6 +148,7 @@ impl<'a> Exchange<'a> {
             strange,
             server,
             client,
+            patience: Duration::MAX,
         }
     }
 
@@ -189,12 +193,14 @@ impl<'a> Exchange<'a> {
 
 /// These lines of a log as evidence.
 pub fn evidence(log: &[Entry], indices: impl IntoIterator<Item = usize>) -> Evidence {
+    let at: Vec<usize> = indices.into_iter().collect();
     Evidence {
-        exchange: indices
-            .into_iter()
-            .filter_map(|index| log.get(index))
+        exchange: at
+            .iter()
+            .filter_map(|index| log.get(*index))
             .flat_map(show)
             .collect(),
+        at,
         ..Evidence::default()
     }
 }
@@ -300,7 +306,7 @@ fn classify<'a>(value: &'a Value, by_id: &HashMap<String, usize>) -> Kind<'a> {
     }
 }
 
-fn read_sent(log: &[Entry]) -> Vec<Sent> {
+fn read_sent(revision: Revision, log: &[Entry]) -> Vec<Sent> {
     let mut sent = Vec::new();
     let mut pending: Vec<u8> = Vec::new();
     for (at, entry) in log.iter().enumerate() {
@@ -310,7 +316,7 @@ fn read_sent(log: &[Entry]) -> Vec<Sent> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             pending.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
-                read_sent_line(at, &pending, &mut sent);
+                read_sent_line(revision, at, &pending, &mut sent);
                 pending.clear();
             }
         }
@@ -325,8 +331,16 @@ fn read_sent(log: &[Entry]) -> Vec<Sent> {
     sent
 }
 
-fn read_sent_line(at: usize, line: &[u8], sent: &mut Vec<Sent>) {
+fn read_sent_line(revision: Revision, at: usize, line: &[u8], sent: &mut Vec<Sent>) {
     match serde_json::from_slice::<Value>(line) {
+        // Only one revision has batches; elsewhere an array is no message, and owed nothing.
+        Ok(Value::Array(elements)) if revision != Revision::V2025_03_26 => {
+            let ids = elements.iter().map(|element| element.get("id").cloned());
+            sent.extend(ids.map(|id| Sent {
+                at,
+                kind: SentKind::Odd { id },
+            }));
+        }
         Ok(Value::Array(elements)) if !elements.is_empty() => {
             sent.push(Sent {
                 at,

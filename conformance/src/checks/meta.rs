@@ -2,21 +2,13 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::Observer;
 use super::exchange::{Exchange, Received};
 use super::messages::{answers_modern, kind_of};
-use super::{Answer, Check, Context, Observer, Session};
 use crate::run::Judge;
-use crate::spec::{Revision, Span};
-
-pub(super) const CHECKS: &[Check] = &[Check {
-    name: "meta.request-extra-keys",
-    requirements: &["meta.request-extra-keys"],
-    span: Span::ALL,
-    session: Session::Shared,
-    run: request_extra_keys,
-}];
+use crate::spec::Revision;
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "meta.keys",
@@ -32,22 +24,6 @@ pub(super) const OBSERVERS: &[Observer] = &[Observer {
     ],
     read: keys,
 }];
-
-fn request_extra_keys(ctx: &mut Context<'_>) {
-    const RULE: &str = "meta.request-extra-keys";
-    let method = ctx.cheap_method();
-    let from = ctx.client.log().len();
-    let params = json!({"_meta": {"com.example/touchstone": {"a": [1, null]}}});
-    match ctx.ask(&[RULE], method, Some(params)) {
-        Answer::Result(_) => ctx.judge.holds(RULE),
-        Answer::Error { error, .. } => {
-            let evidence = ctx.evidence_from(from);
-            let message = format!("An unknown key in `_meta` makes `{method}` fail: {error}");
-            ctx.judge.broken(RULE, message, evidence);
-        }
-        Answer::None => {}
-    }
-}
 
 /// Keys with a reserved prefix that the specification itself defines.
 const KNOWN: [&str; 9] = [

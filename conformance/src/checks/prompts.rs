@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Check, Context, Session};
+use super::{Answer, Check, Context, Run, Session};
 use crate::spec::Span;
 use crate::spec::requirement::Breach;
 
@@ -17,21 +17,14 @@ pub(super) const CHECKS: &[Check] = &[
         requirements: &["prompts.list.name-unique"],
         span: Span::ALL,
         session: Session::Shared,
-        run: names,
+        run: Run::Code(names),
     },
     Check {
         name: "prompts.get",
         requirements: &["prompts.get.shape", "prompts.embedded-resource.fields"],
         span: Span::ALL,
         session: Session::Shared,
-        run: get,
-    },
-    Check {
-        name: "prompts.unknown",
-        requirements: &["prompts.get.unknown-name"],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: unknown,
+        run: Run::Code(get),
     },
     Check {
         name: "prompts.arguments",
@@ -41,7 +34,7 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: Span::ALL,
         session: Session::Shared,
-        run: arguments,
+        run: Run::Code(arguments),
     },
 ];
 
@@ -164,22 +157,6 @@ fn embedded(ctx: &mut Context<'_>, result: &Value, from: usize) {
             }
         }
     }
-}
-
-fn unknown(ctx: &mut Context<'_>) {
-    const RULE: &str = "prompts.get.unknown-name";
-    if !ctx.needs("prompts", &[RULE]) {
-        return;
-    }
-    let params = json!({"name": "touchstone_no_such_prompt"});
-    ctx.expect_error(
-        RULE,
-        -32602,
-        Breach::Note,
-        "prompts/get",
-        Some(params),
-        "An unknown prompt",
-    );
 }
 
 fn arguments(ctx: &mut Context<'_>) {

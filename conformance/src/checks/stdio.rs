@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::exchange::{self, Exchange, Kind};
-use super::{Check, Context, Observer, Session};
+use super::{Check, Context, Observer, Run, Session};
 use crate::client::Reply;
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
@@ -15,7 +15,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
     requirements: &["stdio.large-messages"],
     span: Span::ALL,
     session: Session::Rough,
-    run: large_messages,
+    run: Run::Code(large_messages),
 }];
 
 pub(super) const OBSERVERS: &[Observer] = &[

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Check, Context, Session};
+use super::{Answer, Check, Context, Run, Session};
 use crate::client::Reply;
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: STATELESS,
         session: Session::Shared,
-        run: unsupported,
+        run: Run::Code(unsupported),
     },
     Check {
         name: "versioning.meta",
@@ -39,14 +39,7 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: STATELESS,
         session: Session::Own,
-        run: meta,
-    },
-    Check {
-        name: "versioning.removed-methods",
-        requirements: &["versioning.removed-methods"],
-        span: STATELESS,
-        session: Session::Shared,
-        run: removed_methods,
+        run: Run::Code(meta),
     },
 ];
 
@@ -243,39 +236,5 @@ fn served(ctx: &mut Context<'_>, rule: &str, method: &str) {
             ctx.judge.broken(rule, message, evidence);
         }
         Answer::None => {}
-    }
-}
-
-/// Methods that 2026-07-28 no longer has.
-fn removed_methods(ctx: &mut Context<'_>) {
-    const RULE: &str = "versioning.removed-methods";
-    let removed = [
-        ("ping", json!({})),
-        ("logging/setLevel", json!({"level": "error"})),
-        ("resources/subscribe", json!({"uri": "touchstone:none"})),
-        ("resources/unsubscribe", json!({"uri": "touchstone:none"})),
-        ("tasks/list", json!({})),
-        ("tasks/result", json!({"taskId": "touchstone-none"})),
-    ];
-    for (method, params) in removed {
-        let from = ctx.client.log().len();
-        match ctx.ask(&[RULE], method, Some(params)) {
-            Answer::Error {
-                code: Some(-32601), ..
-            } => ctx.judge.holds(RULE),
-            Answer::Error { error, .. } => {
-                let evidence = ctx.evidence_from(from);
-                let got = error.get("code").cloned().unwrap_or(Value::Null);
-                let message =
-                    format!("`{method}`, which was removed, gave error code {got}, not -32601.");
-                ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
-            }
-            Answer::Result(_) => {
-                let evidence = ctx.evidence_from(from);
-                let message = format!("`{method}` was removed in 2026-07-28, but is served.");
-                ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
-            }
-            Answer::None => return,
-        }
     }
 }

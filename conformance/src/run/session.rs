@@ -4,7 +4,7 @@
 //! A check after which the server does not answer any more is run once more, alone in a new
 //! process, and only that run counts; the others go on in yet another process.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ use crate::checks::exchange::{Exchange, Kind, evidence_since};
 use crate::checks::{self, Check, Context, Facts, Session};
 use crate::client::{Client, Reply};
 use crate::spec::{Era, Revision, requirement::Breach};
-use crate::wire::{Ended, EndedBy};
+use crate::wire::{Ended, EndedBy, Entry, Event};
 
 /// A process that has ended, with what was declared to it.
 struct Finished {
@@ -121,7 +121,13 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     }
     dual_era(&facts, &mut judge);
     for slot in [shared, rough, own] {
-        observe(&slot.finished, revision, &facts, &mut judge);
+        observe(
+            &slot.finished,
+            revision,
+            &facts,
+            run.options.limits.request,
+            &mut judge,
+        );
     }
     (judge, facts)
 }
@@ -188,7 +194,7 @@ fn run_check(
             start,
             doubtful: false,
         };
-        (check.run)(&mut ctx);
+        check.put_to(&run.options.launch, &mut ctx);
         let doubtful = ctx.doubtful;
         let fit = check.session == Session::Own || client.barrier();
         if fit && !doubtful {
@@ -222,7 +228,8 @@ fn keep(client: &Client, start: usize, mut heard: Judge, judge: &mut Judge) {
             revision: heard.revision(),
             about: "Recorded by `touchstone check`.".to_owned(),
         };
-        heard.attach_to_all(&crate::transcript::record(log, &header));
+        let text = crate::transcript::record(log, &header);
+        heard.transcribe(|_, _| text.clone());
     }
     judge.merge(heard);
 }
@@ -357,19 +364,54 @@ fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
 }
 
 /// Every conversation is read by every observer.
-fn observe(finished: &[Finished], revision: Revision, facts: &Facts, judge: &mut Judge) {
+fn observe(
+    finished: &[Finished],
+    revision: Revision,
+    facts: &Facts,
+    patience: Duration,
+    judge: &mut Judge,
+) {
     for one in finished {
-        let exchange = Exchange::read(
+        let mut exchange = Exchange::read(
             revision,
             &one.ended.log,
             Some(facts.capabilities.clone()),
             one.client.clone(),
         );
+        exchange.patience = patience;
+        let mut heard = Judge::new(revision);
         for observer in checks::observers() {
-            judge.enter(observer.name);
-            (observer.read)(&exchange, judge);
+            heard.enter(observer.name);
+            (observer.read)(&exchange, &mut heard);
         }
+        heard.transcribe(|id, evidence| excerpt(id, revision, &one.ended.log, &evidence.at));
+        judge.merge(heard);
     }
+}
+
+/// The lines that show a breach as a transcript: the requests among them, or, where there is none,
+/// all that was sent before.
+fn excerpt(id: &str, revision: Revision, log: &[Entry], at: &[usize]) -> String {
+    /// Longer lines are about their length, and not what shows something else.
+    const LONGEST: usize = 64 << 10;
+    let sent = |index: &usize| matches!(&log.get(*index).map(|e| &e.event), Some(Event::Sent(_)));
+    let last = at.iter().copied().max().unwrap_or_default();
+    let requests = at.iter().any(sent);
+    let part: Vec<Entry> = log
+        .iter()
+        .enumerate()
+        .filter(|(index, entry)| match &entry.event {
+            Event::Sent(bytes) if !requests => *index < last && bytes.len() < LONGEST,
+            _ => at.contains(index),
+        })
+        .map(|(_, entry)| entry.clone())
+        .collect();
+    let header = crate::transcript::Header {
+        checks: vec![id.to_owned()],
+        revision,
+        about: "Recorded by `touchstone check`.".to_owned(),
+    };
+    crate::transcript::record(&part, &header)
 }
 
 /// An `initialize` request for a version, as the client would send it.
@@ -382,6 +424,6 @@ pub(super) fn initialize_params(version: &str) -> Value {
 }
 
 /// A moment that far from now.
-pub(super) fn after(time: std::time::Duration) -> Instant {
+pub(super) fn after(time: Duration) -> Instant {
     Instant::now() + time
 }
