@@ -5,6 +5,8 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 
+use crate::toolchain::config::ToolchainArgs;
+
 /// An MCP server over stdio, for agents: it reads messages on stdin and answers on stdout.
 #[derive(Debug, Parser)]
 #[command(name = "touchstone-server", version, max_term_width = 90)]
@@ -25,6 +27,10 @@ pub struct Arguments {
     /// How long the client may take to answer a question of a tool, in seconds.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub client_timeout: Duration,
+
+    /// What the toolchain tools need.
+    #[command(flatten)]
+    pub toolchain: ToolchainArgs,
 }
 
 /// Why the server does not start.

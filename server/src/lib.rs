@@ -8,3 +8,4 @@ pub mod cli;
 pub mod demo;
 pub mod protocol;
 pub mod stdio;
+pub mod toolchain;

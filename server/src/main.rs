@@ -12,11 +12,18 @@ use touchstone_server::cli::{self, Arguments, Problem};
 use touchstone_server::demo::Demo;
 use touchstone_server::protocol::{Family, Options, Server};
 use touchstone_server::stdio::{End, Limits, Loop, Stopper};
+use touchstone_server::toolchain::config::Settings;
+use touchstone_server::toolchain::{Toolchain, rustc};
 
 /// A loop that has not ended by then hangs in a write that nobody reads.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
+    // The server runs itself as the toolchain for Rust.
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == rustc::SUBCOMMAND) {
+        return rustc::main(words);
+    }
     let arguments = match cli::parse(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(Problem::Text(text)) => {
@@ -64,8 +71,8 @@ fn usage(line: &str) -> ExitCode {
 
 /// The families that were asked for, in the order of this table.
 fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
-    let known = ["demo"];
-    let default: [&str; 0] = [];
+    let known = ["toolchain", "demo"];
+    let default = ["toolchain"];
     let wanted: Vec<&str> = match &arguments.tools {
         Some(names) => names.iter().map(String::as_str).collect(),
         None => default.to_vec(),
@@ -77,6 +84,11 @@ fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
         ));
     }
     let mut families: Vec<Arc<dyn Family>> = Vec::new();
+    if wanted.contains(&"toolchain") {
+        let settings = Settings::from_process(&arguments.toolchain);
+        let settings = settings.map_err(|error| error.to_string())?;
+        families.push(Arc::new(Toolchain::new(settings)));
+    }
     if wanted.contains(&"demo") {
         families.push(Arc::new(Demo::default()));
     }
