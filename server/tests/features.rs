@@ -772,6 +772,10 @@ fn broken_arguments_and_failures_are_told_as_the_revision_wants_it() {
     );
     assert_eq!(sum["structuredContent"], json!({"sum": 2.5}));
     assert_eq!(text(&sum), r#"{"sum":2.5}"#);
+    running.send(
+        r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"add","arguments":{"a":1e400,"b":1}}}"#,
+    );
+    assert_eq!(running.message()["result"]["isError"], true, "too large");
 
     let mut older = Running::session_of("2025-06-18", json!({}), &DEMO);
     let broken = json!({"name": "add", "arguments": {"a": 1}});

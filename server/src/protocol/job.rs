@@ -244,6 +244,7 @@ impl Job {
         }
     }
 
+    /// The items that were found, or the question that stands before them.
     fn items(
         &self,
         found: Found,
@@ -254,10 +255,11 @@ impl Job {
             Found::Unknown => Err(unknown()),
             Found::InvalidParams(problem) => Err(Refusal::invalid_params(problem)),
             Found::Internal(problem) => Err(Refusal::internal(problem)),
-            Found::Stopped(stop) => match self.stopped(stop)? {
-                question @ Answer::InputRequired(_) => Ok(Err(question)),
-                _ => Err(Refusal::internal("the client could not be asked")),
-            },
+            Found::Stopped(Stop::Failed(problem)) => Err(Refusal::internal(problem)),
+            Found::Stopped(Stop::MissingCapability(required)) if !self.revision.is_stateless() => {
+                Err(Refusal::internal(Stop::missing_text(&required)))
+            }
+            Found::Stopped(stop) => self.stopped(stop).map(Err),
         }
     }
 
