@@ -153,7 +153,7 @@ fn prefix_rules(
             .iter()
             .rev()
             .skip(1)
-            .any(|label| reserved_name(label))
+            .any(reserved_name)
     };
     let rules = ["meta.reserved-prefix", "meta.reserved-prefix.2025-06-18"];
     if reserved && !KNOWN.contains(&key) {
