@@ -629,11 +629,11 @@ impl<'r, 'a> Run<'r, 'a> {
             "the server sent a message that no line expects: {}",
             shorten(value)
         );
-        if let ([line], [pattern]) = (open, self.patterns(open)) {
-            if let Err(mismatch) = pattern.fit(value, &self.vars) {
-                text.push_str(&format!(" (against line {}: ", self.number(line.step)));
-                text.push_str(&format!("{mismatch})"));
-            }
+        if let ([line], [pattern]) = (open, self.patterns(open))
+            && let Err(mismatch) = pattern.fit(value, &self.vars)
+        {
+            let number = self.number(line.step);
+            text.push_str(&format!(" (against line {number}: {mismatch})"));
         }
         Err(self.fail(step, text))
     }
