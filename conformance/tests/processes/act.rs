@@ -104,6 +104,7 @@ pub(crate) fn act(name: &str) {
             let seen = json!({
                 "cwd": cwd, "home": of("HOME"), "set": of("SET"), "unset": of("UNSET"),
                 "xdg": of("XDG_CONFIG_HOME"), "args": args,
+                "src": std::fs::read_to_string("src/main.rs").ok(),
             });
             say(&format!("{seen}\n"));
         }
@@ -161,6 +162,10 @@ fn answer(request: &Value) -> Option<Value> {
         "server/discover" => json!({"resultType": "complete", "seen": params}),
         "ping" => json!({}),
         "echo" => json!({"seen": params}),
+        "process" => {
+            let args: Vec<String> = std::env::args().skip(3).collect();
+            json!({"pid": std::process::id(), "args": args})
+        }
         // Said before the answer, as many servers do.
         "noisy" => {
             say(
