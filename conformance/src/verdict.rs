@@ -159,6 +159,28 @@ pub struct Fatal {
     pub evidence: Evidence,
 }
 
+impl Report {
+    /// A report on that command in which nothing was judged yet.
+    pub fn empty(command: &[String]) -> Report {
+        Report {
+            target: Target {
+                command: command.to_vec(),
+                server_info: None,
+                revisions: Vec::new(),
+                unknown_revisions: Vec::new(),
+                profiles: Vec::new(),
+                looks_like: Vec::new(),
+                uncalled_tools: Vec::new(),
+                remarks: Vec::new(),
+            },
+            judgements: Vec::new(),
+            seconds: 0.0,
+            processes: 0,
+            fatal: None,
+        }
+    }
+}
+
 impl Verdict {
     /// Every verdict, in the order of tables.
     pub const ALL: [Verdict; 6] = [

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::checks::{self, Session};
 use crate::spec::{Requirement, Revision, requirement};
-use crate::verdict::{Judgement, Report, Target};
+use crate::verdict::{Judgement, Report};
 use crate::wire::{Launch, Limits};
 
 pub use coverage::{Coverage, coverage};
@@ -100,7 +100,18 @@ struct Run<'a> {
     deadline: Option<Instant>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(options: &'a Options, progress: &'a dyn Progress) -> Self {
+        Self {
+            options,
+            progress,
+            processes: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            steps: AtomicUsize::new(0),
+            deadline: options.total.map(|total| Instant::now() + total),
+        }
+    }
+
     fn started_process(&self) {
         self.processes.fetch_add(1, Ordering::Relaxed);
     }
@@ -134,30 +145,8 @@ impl Run<'_> {
 /// Judges a server.
 pub fn check(options: &Options, progress: &dyn Progress) -> Report {
     let began = Instant::now();
-    let run = Run {
-        options,
-        progress,
-        processes: AtomicUsize::new(0),
-        done: AtomicUsize::new(0),
-        steps: AtomicUsize::new(0),
-        deadline: options.total.map(|total| began + total),
-    };
-    let mut report = Report {
-        target: Target {
-            command: options.command.clone(),
-            server_info: None,
-            revisions: Vec::new(),
-            unknown_revisions: Vec::new(),
-            profiles: Vec::new(),
-            looks_like: Vec::new(),
-            uncalled_tools: Vec::new(),
-            remarks: Vec::new(),
-        },
-        judgements: Vec::new(),
-        seconds: 0.0,
-        processes: 0,
-        fatal: None,
-    };
+    let run = Run::new(options, progress);
+    let mut report = Report::empty(&options.command);
     match detect::detect(&run) {
         Ok(found) => judge_all(&run, found, &mut report),
         Err(fatal) => report.fatal = Some(*fatal),
