@@ -4,9 +4,11 @@
 //! → `client` → `wire`, `spec`. `wire` knows no MCP; `spec` knows no processes.
 
 pub mod checks;
+pub mod cli;
 pub mod client;
 pub mod profiles;
 pub mod property;
+pub mod report;
 pub mod run;
 pub mod spec;
 pub mod transcript;

@@ -1,3 +1,5 @@
 //! The `touchstone` command.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    touchstone::cli::main(std::env::args_os())
+}

@@ -27,6 +27,7 @@ pub enum Verdict {
 
 /// One line of an exchange, as evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Line {
     /// Milliseconds since the process was started.
     pub at_ms: u64,
@@ -51,6 +52,7 @@ pub enum From {
 
 /// What a verdict rests on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Evidence {
     /// The lines that matter, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -71,6 +73,7 @@ pub struct Evidence {
 
 /// The judgement of one requirement by one check in one revision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Judgement {
     /// The requirement's id.
     pub requirement: String,
@@ -130,6 +133,7 @@ pub struct Target {
 
 /// The whole result of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Report {
     /// What was judged.
     pub target: Target,
@@ -150,4 +154,34 @@ pub struct Fatal {
     pub message: String,
     /// What it rests on.
     pub evidence: Evidence,
+}
+
+impl Verdict {
+    /// Every verdict, in the order of tables.
+    pub const ALL: [Verdict; 6] = [
+        Verdict::Pass,
+        Verdict::Fail,
+        Verdict::Warn,
+        Verdict::NotApplicable,
+        Verdict::Blocked,
+        Verdict::Error,
+    ];
+
+    /// The verdict's name in reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
+            Verdict::Warn => "warn",
+            Verdict::NotApplicable => "n/a",
+            Verdict::Blocked => "blocked",
+            Verdict::Error => "error",
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
 }

@@ -4,6 +4,7 @@ mod coverage;
 mod detect;
 mod judge;
 mod opening;
+pub mod replay;
 mod session;
 
 use std::collections::VecDeque;
@@ -81,6 +82,12 @@ pub enum ProfileChoice {
 pub trait Progress: Sync {
     /// `done` of `of` steps are done; `what` is the one that begins.
     fn step(&self, what: &str, done: usize, of: usize);
+
+    /// Whether the user wants an end. The processes are killed then, so what is judged after
+    /// this turned true is thrown away; what was judged before is reported.
+    fn interrupted(&self) -> bool {
+        false
+    }
 }
 
 /// What all parts of a run share.
@@ -178,14 +185,21 @@ fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
     // The opening waits most, so it begins first.
     tasks.push_back(Box::new(|| {
         let heard = opening::judge(run, &opening);
-        lock(&judges).extend(heard);
+        if !run.progress.interrupted() {
+            lock(&judges).extend(heard);
+        }
     }));
     for claim in found.claimed {
         let (judges, facts) = (&judges, &facts);
         tasks.push_back(Box::new(move || {
+            if run.progress.interrupted() {
+                return;
+            }
             let (judge, seen) = session::judge_revision(run, claim);
-            lock(judges).push(judge);
-            lock(facts).push(seen);
+            if !run.progress.interrupted() {
+                lock(judges).push(judge);
+                lock(facts).push(seen);
+            }
         }));
     }
     run_side_by_side(run.options.jobs, tasks);
@@ -197,7 +211,9 @@ fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     report.target.uncalled_tools = uncalled(&run.options.call, &facts);
-    crate::profiles::judge(run.options, &facts, report, &run.processes);
+    if !run.progress.interrupted() {
+        crate::profiles::judge(run.options, &facts, report, &run.processes);
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
