@@ -149,11 +149,7 @@ fn prefix_rules(
     let reserved = if exchange.revision >= Revision::V2025_11_25 {
         labels.get(1).is_some_and(reserved_name)
     } else {
-        labels
-            .iter()
-            .rev()
-            .skip(1)
-            .any(reserved_name)
+        labels.iter().rev().skip(1).any(reserved_name)
     };
     let rules = ["meta.reserved-prefix", "meta.reserved-prefix.2025-06-18"];
     if reserved && !KNOWN.contains(&key) {

@@ -13,7 +13,8 @@ use super::{Judge, Run, runs_in};
 use crate::checks::exchange::{Exchange, Kind, evidence_since};
 use crate::checks::{self, Check, Context, Facts, Session};
 use crate::client::{Client, Reply};
-use crate::spec::{Era, Revision, requirement::Breach};
+use crate::spec::requirement::{self, Breach};
+use crate::spec::{Era, Revision};
 use crate::wire::{Ended, EndedBy, Entry, Event};
 
 /// A process that has ended, with what was declared to it.
@@ -29,6 +30,8 @@ pub(super) struct Slot<'a> {
     declare: Map<String, Value>,
     live: Option<Client>,
     finished: Vec<Finished>,
+    /// A new process did not answer the first cheap request: nothing more is asked of any.
+    deaf: bool,
 }
 
 impl<'a> Slot<'a> {
@@ -39,6 +42,7 @@ impl<'a> Slot<'a> {
             declare,
             live: None,
             finished: Vec::new(),
+            deaf: false,
         }
     }
 
@@ -62,6 +66,22 @@ impl<'a> Slot<'a> {
         self.run.started_process();
         client.declare(self.declare.clone());
         Some(client)
+    }
+
+    /// After a check that was not answered: does a new process answer anything at all? One that
+    /// does not would cost a limit for every check to come.
+    fn listen_for_life(&mut self, judge: &mut Judge) {
+        let Some(client) = self.client() else {
+            return;
+        };
+        let from = client.log().len();
+        if client.barrier() {
+            return;
+        }
+        let evidence = evidence_since(client.log(), from, 6);
+        let message = "After the greeting a plain request is not answered; no more was asked.";
+        judge.broken("jsonrpc.response.exactly-one", message, evidence);
+        self.deaf = true;
     }
 
     fn retire(&mut self) {
@@ -103,10 +123,13 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     exit_at_end_of_input(run, &mut shared, &mut judge);
 
     let mut rough = Slot::new(run, revision, checks::full_client(revision));
-    if run.wants(&[
-        "lifecycle.no-requests-before-initialized",
-        "ping.before-initialized",
-    ]) {
+    rough.deaf = shared.deaf;
+    if !rough.deaf
+        && run.wants(&[
+            "lifecycle.no-requests-before-initialized",
+            "ping.before-initialized",
+        ])
+    {
         before_initialized(run, &mut rough, &mut judge);
     }
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Rough)) {
@@ -115,11 +138,13 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     rough.retire();
 
     let mut own = Slot::new(run, revision, Map::new());
+    own.deaf = shared.deaf;
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Own)) {
         run_check(run, &mut own, check, &mut facts, &mut judge);
         own.retire();
     }
     dual_era(&facts, &mut judge);
+    blocked_by_lists(&mut judge);
     for slot in [shared, rough, own] {
         observe(
             &slot.finished,
@@ -141,6 +166,21 @@ fn hello(judge: &mut Judge, revision: Revision) {
             judge.holds("lifecycle.version.echo-supported");
         }
         Era::Stateless => judge.holds("discover.implemented"),
+    }
+}
+
+/// Where a list is not given, what is to be seen in it cannot be judged.
+fn blocked_by_lists(judge: &mut Judge) {
+    for area in ["tools", "resources", "prompts"] {
+        let list = format!("{area}.list.responds");
+        if !judge.is_broken(&list) {
+            continue;
+        }
+        for rule in requirement::catalogue().iter().filter(|r| r.area == area) {
+            if !judge.heard_of(&rule.id) {
+                judge.blocked(&rule.id, &list);
+            }
+        }
     }
 }
 
@@ -175,6 +215,14 @@ fn run_check(
         }
         if alone {
             slot.retire();
+            slot.listen_for_life(judge);
+        }
+        if slot.deaf {
+            judge.enter(check.name);
+            for id in check.requirements {
+                judge.blocked(id, "jsonrpc.response.exactly-one");
+            }
+            return;
         }
         let Some(client) = slot.client() else {
             return unjudged(
@@ -379,14 +427,20 @@ fn observe(
             one.client.clone(),
         );
         exchange.patience = patience;
-        let mut heard = Judge::new(revision);
-        for observer in checks::observers() {
-            heard.enter(observer.name);
-            (observer.read)(&exchange, &mut heard);
-        }
-        heard.transcribe(|id, evidence| excerpt(id, revision, &one.ended.log, &evidence.at));
-        judge.merge(heard);
+        observe_log(&exchange, judge);
     }
+}
+
+/// One conversation is read by every observer; breaches get the lines that show them as a
+/// transcript.
+pub(super) fn observe_log(exchange: &Exchange<'_>, judge: &mut Judge) {
+    let mut heard = Judge::new(exchange.revision);
+    for observer in checks::observers() {
+        heard.enter(observer.name);
+        (observer.read)(exchange, &mut heard);
+    }
+    heard.transcribe(|id, evidence| excerpt(id, exchange.revision, exchange.log, &evidence.at));
+    judge.merge(heard);
 }
 
 /// The lines that show a breach as a transcript: the requests among them, or, where there is none,
