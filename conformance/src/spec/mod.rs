@@ -1,5 +1,6 @@
 //! The specification as data: revisions, requirements, and the shape of every message.
 
+pub mod explain;
 pub mod requirement;
 pub mod revision;
 pub mod shape;
