@@ -1,10 +1,7 @@
 //! The specification as data: revisions, requirements, and the shape of every message.
 
-<<<<<<< HEAD
 mod exercise;
-=======
 pub mod explain;
->>>>>>> spec
 pub mod requirement;
 pub mod revision;
 pub mod shape;
