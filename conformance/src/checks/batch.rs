@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::{Check, Context, Session};
+use super::{Check, Context, Run, Session};
 use crate::client::Reply;
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
@@ -25,7 +25,7 @@ pub(super) const CHECKS: &[Check] = &[
             last: Revision::V2025_03_26,
         },
         session: Session::Own,
-        run: receive,
+        run: Run::Code(receive),
     },
     Check {
         name: "batch.removed",
@@ -35,7 +35,7 @@ pub(super) const CHECKS: &[Check] = &[
             last: Revision::V2026_07_28,
         },
         session: Session::Own,
-        run: removed,
+        run: Run::Code(removed),
     },
 ];
 

@@ -5,42 +5,23 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind, Received, SentKind};
-use super::{Answer, Check, Context, Observer, Session};
+use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::client::Reply;
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        name: "messages.ids",
-        requirements: &[
-            "jsonrpc.response.id-type",
-            "jsonrpc.response.id-echo",
-            "transport.utf8-input",
-        ],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: ids,
-    },
-    Check {
-        name: "messages.notifications",
-        requirements: &[
-            "jsonrpc.notification.no-response",
-            "jsonrpc.notification.idless-request",
-        ],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: notifications,
-    },
-    Check {
-        name: "messages.invalid-params",
-        requirements: &["jsonrpc.invalid-params"],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: invalid_params,
-    },
-];
+pub(super) const CHECKS: &[Check] = &[Check {
+    name: "messages.ids",
+    requirements: &[
+        "jsonrpc.response.id-type",
+        "jsonrpc.response.id-echo",
+        "transport.utf8-input",
+    ],
+    span: Span::ALL,
+    session: Session::Shared,
+    run: Run::Code(ids),
+}];
 
 pub(super) const OBSERVERS: &[Observer] = &[
     Observer {
@@ -161,96 +142,6 @@ fn same_text(a: &Value, b: &Value) -> bool {
     text(a) == text(b)
 }
 
-/// Notifications, and known requests without an id, get no answer.
-fn notifications(ctx: &mut Context<'_>) {
-    let cases: [(&str, &str, Option<Value>); 3] = [
-        (
-            "jsonrpc.notification.no-response",
-            "notifications/touchstone/unknown",
-            None,
-        ),
-        (
-            "jsonrpc.notification.no-response",
-            "notifications/progress",
-            Some(json!({"progressToken": "touchstone-none", "progress": 1})),
-        ),
-        (
-            "jsonrpc.notification.idless-request",
-            ctx.cheap_method(),
-            None,
-        ),
-    ];
-    for (rule, method, params) in cases {
-        let from = ctx.client.log().len();
-        ctx.client.notify(method, params);
-        if !ctx.client.barrier() {
-            ctx.doubtful = true;
-            ctx.judge.blocked(rule, "stdio.survives-valid-traffic");
-            return;
-        }
-        if stray_response(ctx, from).is_some() {
-            let evidence = ctx.evidence_from(from);
-            let message = format!("`{method}` without an id was answered.");
-            ctx.judge.broken(rule, message, evidence);
-        } else {
-            ctx.judge.holds(rule);
-        }
-    }
-}
-
-/// Params that lack what the method needs, or have the wrong type.
-fn invalid_params(ctx: &mut Context<'_>) {
-    const RULE: &str = "jsonrpc.invalid-params";
-    let mut cases = Vec::new();
-    if ctx.facts.declares("resources") {
-        cases.push((
-            "resources/read",
-            json!({}),
-            "`resources/read` without `uri`",
-        ));
-    }
-    if ctx.facts.declares("prompts") {
-        cases.push((
-            "prompts/get",
-            json!({"name": 5}),
-            "`prompts/get` with a number as `name`",
-        ));
-    }
-    if ctx.facts.declares("tools") {
-        cases.push(("tools/call", json!({}), "`tools/call` without `name`"));
-    }
-    if cases.is_empty() {
-        ctx.judge
-            .not_applicable(RULE, "The server has no method with required params.");
-    }
-    for (method, params, what) in cases {
-        // A tool result with `isError` is an answer to this too.
-        let from = ctx.client.log().len();
-        match ctx.ask(&[RULE], method, Some(params)) {
-            Answer::Error {
-                code: Some(-32602), ..
-            } => ctx.judge.holds(RULE),
-            Answer::Error { code, .. } => {
-                let code = code.map_or("no integer".to_owned(), |code| code.to_string());
-                ctx.judge
-                    .note(RULE, format!("{what}: code {code} instead of -32602."));
-            }
-            Answer::Result(result) if result.get("isError") == Some(&Value::Bool(true)) => {
-                ctx.judge.note(
-                    RULE,
-                    format!("{what}: a result with `isError` instead of -32602."),
-                );
-            }
-            Answer::Result(_) => {
-                let evidence = ctx.evidence_from(from);
-                ctx.judge
-                    .broken(RULE, format!("{what} gave a result."), evidence);
-            }
-            Answer::None => return,
-        }
-    }
-}
-
 fn envelope(exchange: &Exchange<'_>, judge: &mut Judge) {
     for message in &exchange.received {
         if message.value.get("jsonrpc").and_then(Value::as_str) == Some("2.0") {
@@ -347,6 +238,7 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             None => stray(exchange, message, &odd, judge),
         }
     }
+    unanswered(exchange, &count, judge);
     for (index, messages) in count {
         let SentKind::Request { id, .. } = &exchange.sent[index].kind else {
             continue;
@@ -364,6 +256,42 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             );
         } else {
             judge.holds("jsonrpc.response.exactly-one");
+        }
+    }
+}
+
+/// Requests that were waited for and never answered: not those that were cancelled, nor those that
+/// stay open by their nature.
+fn unanswered(
+    exchange: &Exchange<'_>,
+    answered: &HashMap<usize, Vec<&Received<'_>>>,
+    judge: &mut Judge,
+) {
+    let cancelled: HashSet<String> = exchange
+        .sent
+        .iter()
+        .filter_map(|sent| match &sent.kind {
+            SentKind::Notification { method, params } if method == "notifications/cancelled" => {
+                params.get("requestId").map(Value::to_string)
+            }
+            _ => None,
+        })
+        .collect();
+    let Some(end) = exchange.log.last().map(|entry| entry.at) else {
+        return;
+    };
+    for (index, sent) in exchange.sent.iter().enumerate() {
+        let SentKind::Request { id, method, .. } = &sent.kind else {
+            continue;
+        };
+        let waited = end.saturating_sub(exchange.log[sent.at].at) >= exchange.patience;
+        let open = method == "subscriptions/listen" || cancelled.contains(&id.to_string());
+        if waited && !open && !answered.contains_key(&index) {
+            judge.broken(
+                "jsonrpc.response.exactly-one",
+                format!("`{method}` with id {id} was never answered."),
+                super::exchange::evidence(exchange.log, [sent.at]),
+            );
         }
     }
 }

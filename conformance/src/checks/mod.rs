@@ -25,6 +25,7 @@ mod progress;
 mod prompts;
 mod resources;
 mod robustness;
+mod scripts;
 mod shapes;
 mod stdio;
 mod subscriptions;
@@ -43,7 +44,9 @@ use crate::client::{Client, Reply};
 use crate::run::{CallPolicy, Judge};
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
+use crate::transcript::Transcript;
 use crate::verdict::Evidence;
+use crate::wire::Launch;
 use exchange::{Exchange, evidence_since};
 
 /// How many lines of an exchange a verdict shows.
@@ -72,8 +75,27 @@ pub struct Check {
     pub span: Span,
     /// Where it runs.
     pub session: Session,
+    /// How it is run.
+    pub run: Run,
+}
+
+impl Check {
     /// Runs it.
-    pub run: fn(&mut Context<'_>),
+    pub(crate) fn put_to(&self, launch: &Launch, ctx: &mut Context<'_>) {
+        match self.run {
+            Run::Code(run) => run(ctx),
+            Run::Script(transcript) => scripts::play(transcript, launch, ctx),
+        }
+    }
+}
+
+/// How a check is run.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// By a function.
+    Code(fn(&mut Context<'_>)),
+    /// By playing a transcript.
+    Script(&'static Transcript),
 }
 
 /// A reader of whole conversations.
@@ -93,7 +115,6 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         discover::CHECKS,
         ping::CHECKS,
         messages::CHECKS,
-        meta::CHECKS,
         versioning::CHECKS,
         tools::CHECKS,
         jsonschema::CHECKS,
@@ -102,7 +123,6 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         completion::CHECKS,
         logging::CHECKS,
         pagination::CHECKS,
-        progress::CHECKS,
         cancellation::CHECKS,
         subscriptions::CHECKS,
         tasks::CHECKS,
@@ -111,6 +131,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         stdio::CHECKS,
         batch::CHECKS,
         robustness::CHECKS,
+        scripts::checks(),
     ]
     .into_iter()
     .flatten()

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Check, Context, Session};
+use super::{Check, Context, Run, Session};
 use crate::spec::Span;
 use crate::wire::{Body, Event};
 
@@ -13,21 +13,21 @@ pub(super) const CHECKS: &[Check] = &[
         requirements: &["jsonrpc.parse-error.reply", "jsonrpc.parse-error.survive"],
         span: Span::ALL,
         session: Session::Rough,
-        run: malformed_lines,
+        run: Run::Code(malformed_lines),
     },
     Check {
         name: "robustness.invalid-requests",
         requirements: &["jsonrpc.invalid-request.reply"],
         span: Span::ALL,
         session: Session::Rough,
-        run: invalid_requests,
+        run: Run::Code(invalid_requests),
     },
     Check {
         name: "robustness.null-id",
         requirements: &["jsonrpc.invalid-request.null-id"],
         span: Span::ALL,
         session: Session::Rough,
-        run: null_id,
+        run: Run::Code(null_id),
     },
 ];
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind, SentKind};
-use super::{Check, Context, Observer, Session};
+use super::{Check, Context, Observer, Run, Session};
 use crate::client::Reply;
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
@@ -33,7 +33,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
     ],
     span: STATELESS,
     session: Session::Own,
-    run: listen,
+    run: Run::Code(listen),
 }];
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {

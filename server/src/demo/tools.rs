@@ -130,8 +130,9 @@ fn parsed(text: &str) -> Value {
 }
 
 pub(super) fn add(arguments: &Map<String, Value>) -> Outcome {
-    let number = |name: &str| arguments.get(name).and_then(Value::as_f64).unwrap_or(0.0);
-    let sum = number("a") + number("b");
+    // A number too large for a float, like 1e400, counts as infinite.
+    let number = |name: &str| arguments.get(name).and_then(Value::as_f64);
+    let sum = number("a").unwrap_or(f64::INFINITY) + number("b").unwrap_or(f64::INFINITY);
     let whole = sum.fract() == 0.0 && sum.abs() < 9e15;
     let sum = match whole {
         true => Value::from(sum as i64),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::ask::{Input, Stop};
+use super::completion::Completion;
 use super::family::{Call, Cancellation, Family, Found, Outcome, Upstream};
 use super::pages;
 use super::refusal::{RESOURCE_NOT_FOUND, Refusal};
@@ -44,6 +45,10 @@ pub(super) enum Work {
     Read {
         families: Vec<Arc<dyn Family>>,
         uri: String,
+    },
+    Complete {
+        families: Vec<Arc<dyn Family>>,
+        completion: Completion,
     },
     Prompt {
         family: Arc<dyn Family>,
@@ -145,6 +150,10 @@ impl Job {
                 Ok(Answer::Cacheable(page, Keep::OWN))
             }
             Work::Read { families, uri } => self.read(families, uri, call),
+            Work::Complete {
+                families,
+                completion,
+            } => Ok(completion.run(families, call)),
             Work::Prompt {
                 family,
                 name,
@@ -244,6 +253,7 @@ impl Job {
         }
     }
 
+    /// The items that were found, or the question that stands before them.
     fn items(
         &self,
         found: Found,
@@ -254,10 +264,11 @@ impl Job {
             Found::Unknown => Err(unknown()),
             Found::InvalidParams(problem) => Err(Refusal::invalid_params(problem)),
             Found::Internal(problem) => Err(Refusal::internal(problem)),
-            Found::Stopped(stop) => match self.stopped(stop)? {
-                question @ Answer::InputRequired(_) => Ok(Err(question)),
-                _ => Err(Refusal::internal("the client could not be asked")),
-            },
+            Found::Stopped(Stop::Failed(problem)) => Err(Refusal::internal(problem)),
+            Found::Stopped(Stop::MissingCapability(required)) if !self.revision.is_stateless() => {
+                Err(Refusal::internal(Stop::missing_text(&required)))
+            }
+            Found::Stopped(stop) => self.stopped(stop).map(Err),
         }
     }
 

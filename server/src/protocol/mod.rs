@@ -48,6 +48,7 @@ pub use job::{Finished, Job, JobId};
 pub use level::Level;
 pub use notify::{Reply as AskReply, Report};
 pub use refusal::Refusal;
+pub(crate) use resources::is_uri;
 pub use revision::Revision;
 
 use batch::Batch;
@@ -195,17 +196,15 @@ impl Server {
         let Some(open) = self.close(job) else {
             return out;
         };
-        let line = |server: &Self, id: &Id| match &finished.0 {
-            Ok(answer) => server.result_line(id, answer, open.revision),
-            Err(refusal) => message::error_line(Some(id), refusal),
-        };
-        match &open.task {
-            None => {
-                let line = line(self, &open.id);
-                self.respond(open.batch, line, &mut out);
-            }
-            Some(task) => self.task_finished(task, finished, &mut out),
+        if let Some(task) = &open.task {
+            self.task_finished(task, finished, &mut out);
+            return out;
         }
+        let line = match finished.0 {
+            Ok(answer) => self.result_line(&open.id, answer, open.revision),
+            Err(refusal) => message::error_line(Some(&open.id), &refusal),
+        };
+        self.respond(open.batch, line, &mut out);
         out
     }
 
@@ -287,7 +286,7 @@ impl Server {
         let line = match reply {
             Err(refusal) => message::error_line(Some(&id), &refusal),
             Ok((_, Reply::Later)) => return,
-            Ok((request, Reply::Now(answer))) => self.result_line(&id, &answer, request.revision),
+            Ok((request, Reply::Now(answer))) => self.result_line(&id, answer, request.revision),
             Ok((request, Reply::Job(work))) => match self.start(&request, work, None) {
                 Ok(job) => return out.push(job),
                 Err(refusal) => message::error_line(Some(&id), &refusal),
@@ -376,10 +375,10 @@ impl Server {
         }
     }
 
-    fn result_line(&self, id: &Id, answer: &Answer, revision: Revision) -> String {
+    fn result_line(&self, id: &Id, answer: Answer, revision: Revision) -> String {
         let members = match revision.is_stateless() {
             true => self.stateless_result(answer),
-            false => answer.members().clone(),
+            false => answer.into_members(),
         };
         message::result_line(id, &Value::Object(members).to_string())
     }
@@ -413,6 +412,13 @@ impl Server {
 }
 
 impl Answer {
+    fn into_members(self) -> Map<String, Value> {
+        match self {
+            Answer::Plain(members) | Answer::InputRequired(members) => members,
+            Answer::Cacheable(members, _) => members,
+        }
+    }
+
     fn members(&self) -> &Map<String, Value> {
         match self {
             Answer::Plain(members) | Answer::InputRequired(members) => members,

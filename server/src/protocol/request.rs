@@ -121,8 +121,9 @@ impl Request {
         for name in ["_meta", "requestState", "inputResponses"] {
             params.shift_remove(name);
         }
-        params.sort_keys();
-        let digest = Sha256::digest(Value::Object(params).to_string());
+        let mut params = Value::Object(params);
+        params.sort_all_objects();
+        let digest = Sha256::digest(params.to_string());
         format!("{} {}", self.method, BASE64.encode(digest))
     }
 }

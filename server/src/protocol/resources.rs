@@ -8,6 +8,9 @@ use super::refusal::Refusal;
 use super::request::Request;
 use super::{Reply, Server, shape};
 
+/// More than any client needs; a bound on what a session keeps.
+const MAX_SUBSCRIBED: usize = 10_000;
+
 /// `resources/list`: a job, since a family may have to look first.
 pub(super) fn list(server: &Server, request: &Request) -> Result<Reply, Refusal> {
     Ok(Reply::Job(Work::Resources {
@@ -39,6 +42,9 @@ pub(super) fn read(server: &Server, request: &Request) -> Result<Reply, Refusal>
 pub(super) fn subscribe(server: &mut Server, request: &Request) -> Result<Reply, Refusal> {
     let uri = uri(request)?.to_owned();
     if let Some(session) = &mut server.session {
+        if session.subscribed.len() >= MAX_SUBSCRIBED {
+            return Err(Refusal::internal("Too many resources are subscribed to"));
+        }
         session.subscribed.insert(uri);
     }
     Ok(Reply::empty())
@@ -62,7 +68,7 @@ fn uri(request: &Request) -> Result<&str, Refusal> {
 }
 
 /// Whether the text is an absolute URI by RFC 3986: a scheme, legal characters, whole escapes.
-pub(super) fn is_uri(text: &str) -> bool {
+pub(crate) fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else {
         return false;
     };

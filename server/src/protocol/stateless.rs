@@ -66,15 +66,16 @@ pub(super) fn discover(server: &Server) -> Result<Reply, Refusal> {
 
 impl Server {
     /// A result as this revision wants it: its type first, hints for caches, and who answers.
-    pub(super) fn stateless_result(&self, answer: &Answer) -> Map<String, Value> {
-        let kind = match answer {
-            Answer::InputRequired(_) => "input_required",
-            _ => "complete",
+    pub(super) fn stateless_result(&self, answer: Answer) -> Map<String, Value> {
+        let (kind, keep) = match &answer {
+            Answer::InputRequired(_) => ("input_required", None),
+            Answer::Cacheable(_, keep) => ("complete", Some(*keep)),
+            Answer::Plain(_) => ("complete", None),
         };
         let mut result = Map::new();
         result.insert("resultType".into(), kind.into());
-        result.extend(answer.members().clone());
-        if let Answer::Cacheable(_, keep) = answer {
+        result.extend(answer.into_members());
+        if let Some(keep) = keep {
             result.insert("ttlMs".into(), keep.ttl_ms.into());
             result.insert("cacheScope".into(), keep.scope.into());
         }

@@ -22,6 +22,8 @@ const DEFAULT_TTL: Duration = Duration::from_secs(10 * 60);
 const MAX_TTL: Duration = Duration::from_secs(60 * 60);
 /// Tasks kept at once, done or not.
 const MAX_TASKS: usize = 1_000;
+/// Requests that may wait for the result of one task.
+const MAX_WAITING: usize = 100;
 /// How often a client should look.
 const POLL_MS: u64 = 200;
 
@@ -293,6 +295,8 @@ pub(super) fn result(
     if task.status.is_final() {
         let line = task.result_line(&request.id);
         server.respond(request.batch, line, out);
+    } else if task.waiting.len() >= MAX_WAITING {
+        return Err(Refusal::internal("Too many requests wait for this task"));
     } else {
         task.waiting.push(Waiting {
             id: request.id.clone(),

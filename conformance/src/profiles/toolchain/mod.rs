@@ -21,6 +21,9 @@ use server::{Said, Server};
 
 const AREA: &str = "toolchain";
 
+/// One part of the contract; the error says why it could not be judged.
+type Part = fn(&mut Profile<'_>) -> Result<(), String>;
+
 /// What all checks of the profile share.
 struct Profile<'a> {
     options: &'a Options,
@@ -64,7 +67,7 @@ pub(super) fn judge(
         judge,
         marks: 0,
     };
-    let parts: [(&str, fn(&mut Profile<'_>) -> Result<(), String>); 12] = [
+    let parts: [(&str, Part); 12] = [
         ("toolchain.skills", tools::skills),
         ("toolchain.compile", tools::compile),
         ("toolchain.run", tools::run),
