@@ -258,7 +258,7 @@ pub(crate) fn not_started() -> Report {
             stderr: vec!["Error: Cannot find module 'express'".into()],
             ..Evidence::default()
         },
-        ended: true,
+        ended: false,
     });
     report
 }
