@@ -622,6 +622,18 @@ fn resources_and_prompts_ask_too() {
 }
 
 #[test]
+fn a_prompt_that_would_ask_is_given_to_a_client_that_cannot_be_asked() {
+    let mut running = Running::session(&DEMO);
+    for params in [json!({"name": "asked"}), modern(json!({"name": "asked"}))] {
+        let prompt = result(&mut running, "prompts/get", params);
+        assert_eq!(
+            prompt["messages"][0]["content"]["text"],
+            "Somebody asks for nothing."
+        );
+    }
+}
+
+#[test]
 fn a_stateless_call_that_needs_more_than_was_declared_says_what() {
     let mut running = Running::start(&DEMO);
     for (name, required) in [
