@@ -16,6 +16,9 @@ use touchstone_server::stdio::{End, Limits, Loop, Stopper};
 use touchstone_server::toolchain::config::Settings;
 use touchstone_server::toolchain::{Toolchain, rustc};
 
+/// With what the loop adds to stop the rest, the process is gone a second after its input.
+const GRACE: Duration = Duration::from_millis(600);
+
 /// A loop that has not ended by then hangs in a write that nobody reads.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     let limits = Limits {
         max_line: arguments.max_line,
         client_timeout: arguments.client_timeout,
+        grace: GRACE,
     };
     let serving = Loop::new(Server::new(options, families), limits);
     stop_on_signals(serving.stopper());

@@ -23,8 +23,6 @@ const CHUNK: usize = 64 << 10;
 const CHUNKS: usize = 4;
 /// Bytes of answers that are gathered before they are written.
 const GATHERED: usize = 256 << 10;
-/// How long work in flight may go on after the end of input.
-const GRACE: Duration = Duration::from_millis(600);
 /// How long cancelled work has to stop.
 const STOPPING: Duration = Duration::from_millis(300);
 
@@ -35,6 +33,8 @@ pub struct Limits {
     pub max_line: usize,
     /// How long a client may take to answer a question.
     pub client_timeout: Duration,
+    /// How long work in flight may go on after the end of input.
+    pub grace: Duration,
 }
 
 /// Why the loop ended.
@@ -134,7 +134,7 @@ impl Loop {
                     if served.and_then(|()| self.take(ended, &mut output)).is_err() {
                         break End::Output;
                     }
-                    self.wind_down(GRACE, &mut output);
+                    self.wind_down(self.limits.grace, &mut output);
                     break End::Input;
                 }
                 Event::Stop(signal) => break End::Signal(signal),
