@@ -69,6 +69,9 @@ pub struct Evidence {
     /// What stands there.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub found: Option<String>,
+    /// Where the lines stand in the log they are from; only the run itself uses it.
+    #[serde(skip)]
+    pub at: Vec<usize>,
 }
 
 /// The judgement of one requirement by one check in one revision.
@@ -154,6 +157,31 @@ pub struct Fatal {
     pub message: String,
     /// What it rests on.
     pub evidence: Evidence,
+    /// Whether the program ended by itself.
+    #[serde(skip)]
+    pub ended: bool,
+}
+
+impl Report {
+    /// A report on that command in which nothing was judged yet.
+    pub fn empty(command: &[String]) -> Report {
+        Report {
+            target: Target {
+                command: command.to_vec(),
+                server_info: None,
+                revisions: Vec::new(),
+                unknown_revisions: Vec::new(),
+                profiles: Vec::new(),
+                looks_like: Vec::new(),
+                uncalled_tools: Vec::new(),
+                remarks: Vec::new(),
+            },
+            judgements: Vec::new(),
+            seconds: 0.0,
+            processes: 0,
+            fatal: None,
+        }
+    }
 }
 
 impl Verdict {

@@ -297,3 +297,94 @@ fn ctrl_c_kills_the_server_and_ends_with_130() {
             .is_none_or(|rest| rest.is_empty() || rest.trim_start().starts_with('Z'))
     });
 }
+
+/// A small, healthy server of the handshake era, in sed.
+#[cfg(target_os = "linux")]
+const SED: [&str; 9] = [
+    "--",
+    "sed",
+    "-u",
+    "-n",
+    "-e",
+    r#"/"method":"initialize"/{s/.*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"sed","version":"4"}}}/p;d}"#,
+    "-e",
+    r#"/"method":"ping"/{s/.*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\1,"result":{}}/p;d}"#,
+    r#"-es/.*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\1,"error":{"code":-32601,"message":"no such method"}}/p"#,
+];
+
+#[cfg(target_os = "linux")]
+const TRANSCRIPT: &str = r#"# An unknown method is refused.
+--> {"jsonrpc":"2.0","id":"$a","method":"nosuch"}
+<-- {"jsonrpc":"2.0","id":"$a","error":{"code":-32000,"message":"<string>"}}
+"#;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_transcript_fails_is_updated_and_passes() {
+    let run = |folder: &std::path::Path, flags: &[&str]| {
+        let mut command = Command::cargo_bin("touchstone").unwrap();
+        command
+            .current_dir(folder)
+            .arg("replay")
+            .args(flags)
+            .arg("mine.txt")
+            .args(SED);
+        command.assert()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.txt");
+    fs::write(&file, TRANSCRIPT).unwrap();
+    run(folder.path(), &[]).code(1).stdout(
+        contains("FAIL mine")
+            .and(contains("mine.txt:3: "))
+            .and(contains("touchstone replay mine.txt")),
+    );
+    run(folder.path(), &["--update"])
+        .code(0)
+        .stdout(contains("mine.txt was updated"));
+    let updated = fs::read_to_string(&file).unwrap();
+    assert_eq!(updated, TRANSCRIPT.replace("-32000", "-32601"));
+    run(folder.path(), &[]).code(0);
+    fs::write(&file, "nonsense\n").unwrap();
+    run(folder.path(), &[])
+        .code(2)
+        .stderr(contains("mine.txt:1:1: "));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_is_judged_and_the_document_fits_its_schema() {
+    let args = [
+        "check",
+        "--revision",
+        "2025-11-25",
+        "--only",
+        "ping",
+        "--report",
+        "json=-",
+    ];
+    let (_folder, mut command) = touchstone(&args);
+    let output = command.args(SED).assert().get_output().clone();
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schema = include_str!("../../docs/report.schema.json");
+    let schema = serde_json::from_str(schema).unwrap();
+    let faults: Vec<String> = jsonschema::validator_for(&schema)
+        .unwrap()
+        .iter_errors(&document)
+        .map(|fault| fault.to_string())
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    assert_eq!(document["target"]["serverInfo"]["name"], "sed");
+    assert_eq!(
+        document["summary"]["exitCode"],
+        output.status.code().unwrap()
+    );
+    let verdicts = document["verdicts"].as_array().unwrap();
+    assert!(
+        verdicts.iter().any(|v| v["verdict"] == "pass"),
+        "{verdicts:?}"
+    );
+    let is_asked_for =
+        |v: &serde_json::Value| v["requirement"].as_str().unwrap().starts_with("ping.");
+    assert!(verdicts.iter().all(is_asked_for), "{verdicts:?}");
+}

@@ -1,34 +1,19 @@
 //! `basic/utilities/cancellation`.
 
-use std::time::Instant;
-
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind, SentKind};
-use super::{Check, Context, Observer, Session};
+use super::{Check, Context, Observer, Run, Session};
 use crate::run::Judge;
 use crate::spec::{Era, Span};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        name: "cancellation.ignored",
-        requirements: &[
-            "cancellation.unknown-id-ignored",
-            "cancellation.completed-id-ignored",
-            "cancellation.malformed-ignored",
-        ],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: ignored,
-    },
-    Check {
-        name: "cancellation.race",
-        requirements: &["cancellation.race-graceful"],
-        span: Span::ALL,
-        session: Session::Rough,
-        run: race,
-    },
-];
+pub(super) const CHECKS: &[Check] = &[Check {
+    name: "cancellation.race",
+    requirements: &["cancellation.race-graceful"],
+    span: Span::ALL,
+    session: Session::Rough,
+    run: Run::Code(race),
+}];
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "cancellation.from-server",
@@ -38,55 +23,6 @@ pub(super) const OBSERVERS: &[Observer] = &[Observer {
     ],
     read: from_server,
 }];
-
-/// Cancellations that name nothing in flight: nothing comes back, and the server goes on.
-fn ignored(ctx: &mut Context<'_>) {
-    let method = ctx.cheap_method();
-    let done = ctx.client.fresh_id();
-    ctx.client.post(done.clone(), method, None);
-    let until = Instant::now() + ctx.client.limits().request;
-    let _ = ctx.client.reply(&done, until);
-    let cases = [
-        (
-            "cancellation.unknown-id-ignored",
-            json!({"requestId": "touchstone-never-used"}),
-        ),
-        (
-            "cancellation.completed-id-ignored",
-            json!({"requestId": done}),
-        ),
-        ("cancellation.malformed-ignored", json!({})),
-        ("cancellation.malformed-ignored", json!({"requestId": {}})),
-    ];
-    for (rule, params) in cases {
-        let from = ctx.client.log().len();
-        ctx.client.notify("notifications/cancelled", Some(params));
-        if !ctx.client.barrier() {
-            ctx.doubtful = true;
-            let evidence = ctx.evidence_from(from);
-            let message = "After this cancellation the next request is not answered.";
-            ctx.judge.broken(rule, message, evidence);
-            return;
-        }
-        let exchange = Exchange::read(
-            ctx.revision(),
-            ctx.client.log(),
-            None,
-            serde_json::Map::new(),
-        );
-        let stray = exchange
-            .received
-            .iter()
-            .any(|m| m.at >= from && m.kind == Kind::Response { request: None });
-        if stray {
-            let evidence = ctx.evidence_from(from);
-            ctx.judge
-                .broken(rule, "The cancellation was answered.", evidence);
-        } else {
-            ctx.judge.holds(rule);
-        }
-    }
-}
 
 /// A request and its cancellation back to back, many times.
 fn race(ctx: &mut Context<'_>) {
@@ -102,7 +38,7 @@ fn race(ctx: &mut Context<'_>) {
         ctx.client
             .notify("notifications/cancelled", Some(json!({"requestId": id})));
     }
-    if ctx.client.barrier() {
+    if ctx.patient_barrier() {
         ctx.judge.holds(RULE);
     } else {
         ctx.doubtful = true;

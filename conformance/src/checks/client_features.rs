@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::exchange::{Exchange, Kind};
-use super::{Check, Context, Observer, Session};
+use super::{Check, Context, Observer, Run, Session};
 use crate::run::Judge;
 use crate::spec::{Era, Revision, Span};
 
@@ -18,7 +18,7 @@ pub(super) const CHECKS: &[Check] = &[
             last: Revision::V2026_07_28,
         },
         session: Session::Shared,
-        run: deprecated,
+        run: Run::Code(deprecated),
     },
     Check {
         name: "roots.list-changed",
@@ -28,7 +28,7 @@ pub(super) const CHECKS: &[Check] = &[
             last: Revision::V2025_11_25,
         },
         session: Session::Rough,
-        run: roots_list_changed,
+        run: Run::Code(roots_list_changed),
     },
 ];
 

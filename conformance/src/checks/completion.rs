@@ -2,34 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Check, Context, Session};
+use super::{Answer, Check, Context, Run, Session};
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        name: "completion.complete",
-        requirements: &[
-            "completion.result-shape",
-            "completion.max-100",
-            "completion.context-accepted",
-        ],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: complete,
-    },
-    Check {
-        name: "completion.errors",
-        requirements: &[
-            "completion.unknown-prompt",
-            "completion.missing-arguments",
-            "completion.validates-input",
-        ],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: errors,
-    },
-];
+pub(super) const CHECKS: &[Check] = &[Check {
+    name: "completion.complete",
+    requirements: &[
+        "completion.result-shape",
+        "completion.max-100",
+        "completion.context-accepted",
+    ],
+    span: Span::ALL,
+    session: Session::Shared,
+    run: Run::Code(complete),
+}];
 
 /// A reference and the name of an argument that can be completed.
 fn reference(ctx: &Context<'_>) -> Option<(Value, String)> {
@@ -129,52 +116,5 @@ fn complete(ctx: &mut Context<'_>) {
             );
         }
         Answer::None => {}
-    }
-}
-
-fn errors(ctx: &mut Context<'_>) {
-    const UNKNOWN: &str = "completion.unknown-prompt";
-    const MISSING: &str = "completion.missing-arguments";
-    const VALIDATES: &str = "completion.validates-input";
-    if !applies(ctx, &[UNKNOWN, MISSING, VALIDATES]) {
-        return;
-    }
-    let method = "completion/complete";
-    let params = json!({"ref": {"type": "ref/prompt", "name": "touchstone_no_such_prompt"},
-        "argument": {"name": "a", "value": ""}});
-    ctx.expect_error(
-        UNKNOWN,
-        -32602,
-        Breach::Note,
-        method,
-        Some(params),
-        "Completion for an unknown prompt",
-    );
-    for params in [
-        json!({"ref": {"type": "ref/prompt", "name": "x"}}),
-        json!({"argument": {"name": "a", "value": ""}}),
-    ] {
-        ctx.expect_error(
-            MISSING,
-            -32602,
-            Breach::Note,
-            method,
-            Some(params),
-            "Completion without `ref` or `argument`",
-        );
-    }
-    let bad = [
-        json!({"ref": {"type": "ref/touchstone"}, "argument": {"name": "a", "value": ""}}),
-        json!({"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": 5}}),
-    ];
-    for params in bad {
-        ctx.expect_error(
-            VALIDATES,
-            -32602,
-            Breach::Note,
-            method,
-            Some(params),
-            "Completion with a reference of unknown type, or a number as value,",
-        );
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Check, Context, Session};
+use super::{Check, Context, Run, Session};
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
 
@@ -14,7 +14,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
         last: Revision::V2026_07_28,
     },
     session: Session::Shared,
-    run: versions,
+    run: Run::Code(versions),
 }];
 
 /// The versions that a discover result lists.

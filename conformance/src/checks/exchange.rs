@@ -1,6 +1,7 @@
 //! A finished conversation, read for judging: what was sent, what came back, what belongs together.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
@@ -28,6 +29,8 @@ pub struct Exchange<'a> {
     pub server: Option<Map<String, Value>>,
     /// Capabilities that we declared.
     pub client: Map<String, Value>,
+    /// How long an answer may take.
+    pub patience: Duration,
 }
 
 /// A line that we sent.
@@ -104,7 +107,7 @@ impl<'a> Exchange<'a> {
         server: Option<Map<String, Value>>,
         client: Map<String, Value>,
     ) -> Self {
-        let sent = read_sent(log);
+        let sent = read_sent(revision, log);
         let by_id: HashMap<String, usize> = sent
             .iter()
             .enumerate()
@@ -145,6 +148,7 @@ impl<'a> Exchange<'a> {
             strange,
             server,
             client,
+            patience: Duration::MAX,
         }
     }
 
@@ -189,36 +193,36 @@ impl<'a> Exchange<'a> {
 
 /// These lines of a log as evidence.
 pub fn evidence(log: &[Entry], indices: impl IntoIterator<Item = usize>) -> Evidence {
+    let at: Vec<usize> = indices.into_iter().collect();
     Evidence {
-        exchange: indices
-            .into_iter()
-            .filter_map(|index| log.get(index))
+        exchange: at
+            .iter()
+            .filter_map(|index| log.get(*index))
             .flat_map(show)
             .collect(),
+        at,
         ..Evidence::default()
     }
 }
 
-/// The lines of a log from an index on, at most `most` of them: the first and the last ones.
+/// The entries of a log from an index on, at most `most` of them: the first and the last ones.
 pub fn evidence_since(log: &[Entry], from: usize, most: usize) -> Evidence {
-    let mut lines: Vec<verdict::Line> = log.iter().skip(from).flat_map(show).collect();
-    if lines.len() > most {
-        let head = most / 2;
-        let left_out = lines.len() - most;
-        let at_ms = lines[head].at_ms;
-        let tail = lines.split_off(lines.len() - (most - head));
-        lines.truncate(head);
-        lines.push(verdict::Line {
-            at_ms,
-            from: verdict::From::Event,
-            text: format!("({left_out} lines left out)"),
-        });
-        lines.extend(tail);
+    let entries = log.get(from..).unwrap_or_default();
+    if entries.len() <= most {
+        return evidence(log, from..log.len());
     }
-    Evidence {
-        exchange: lines,
-        ..Evidence::default()
-    }
+    let (head, tail) = (from + most / 2, log.len() - (most - most / 2));
+    let mut shown = evidence(log, from..head);
+    let after = evidence(log, tail..log.len());
+    let at_ms = shown.exchange.last().map_or(0, |line| line.at_ms);
+    shown.exchange.push(verdict::Line {
+        at_ms,
+        from: verdict::From::Event,
+        text: format!("({} lines left out)", tail - head),
+    });
+    shown.exchange.extend(after.exchange);
+    shown.at.extend(after.at);
+    shown
 }
 
 /// An entry of a log as lines for people.
@@ -300,7 +304,7 @@ fn classify<'a>(value: &'a Value, by_id: &HashMap<String, usize>) -> Kind<'a> {
     }
 }
 
-fn read_sent(log: &[Entry]) -> Vec<Sent> {
+fn read_sent(revision: Revision, log: &[Entry]) -> Vec<Sent> {
     let mut sent = Vec::new();
     let mut pending: Vec<u8> = Vec::new();
     for (at, entry) in log.iter().enumerate() {
@@ -310,7 +314,7 @@ fn read_sent(log: &[Entry]) -> Vec<Sent> {
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             pending.extend_from_slice(piece);
             if piece.ends_with(b"\n") {
-                read_sent_line(at, &pending, &mut sent);
+                read_sent_line(revision, at, &pending, &mut sent);
                 pending.clear();
             }
         }
@@ -325,8 +329,16 @@ fn read_sent(log: &[Entry]) -> Vec<Sent> {
     sent
 }
 
-fn read_sent_line(at: usize, line: &[u8], sent: &mut Vec<Sent>) {
+fn read_sent_line(revision: Revision, at: usize, line: &[u8], sent: &mut Vec<Sent>) {
     match serde_json::from_slice::<Value>(line) {
+        // Only one revision has batches; elsewhere an array is no message, and owed nothing.
+        Ok(Value::Array(elements)) if revision != Revision::V2025_03_26 => {
+            let ids = elements.iter().map(|element| element.get("id").cloned());
+            sent.extend(ids.map(|id| Sent {
+                at,
+                kind: SentKind::Odd { id },
+            }));
+        }
         Ok(Value::Array(elements)) if !elements.is_empty() => {
             sent.push(Sent {
                 at,
@@ -341,10 +353,17 @@ fn read_sent_line(at: usize, line: &[u8], sent: &mut Vec<Sent>) {
             at,
             kind: sent_kind(&value),
         }),
-        Err(_) => sent.push(Sent {
-            at,
-            kind: SentKind::Odd { id: None },
-        }),
+        // A reader that mends what is no UTF-8 can read the id all the same.
+        Err(_) => {
+            let lossy = String::from_utf8_lossy(line);
+            let id = serde_json::from_str::<Value>(&lossy)
+                .ok()
+                .and_then(|value| value.get("id").cloned());
+            sent.push(Sent {
+                at,
+                kind: SentKind::Odd { id },
+            });
+        }
     }
 }
 

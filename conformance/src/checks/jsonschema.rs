@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Check, Context, Session};
+use super::{Check, Context, Run, Session};
 use crate::spec::{Revision, Span};
 
 pub(super) const CHECKS: &[Check] = &[Check {
@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
         last: Revision::V2026_07_28,
     },
     session: Session::Shared,
-    run: valid,
+    run: Run::Code(valid),
 }];
 
 fn valid(ctx: &mut Context<'_>) {

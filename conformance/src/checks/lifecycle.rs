@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind};
-use super::{Answer, Check, Context, LISTS, Observer, Session};
+use super::{Answer, Check, Context, LISTS, Observer, Run, Session};
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
@@ -25,14 +25,14 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: Span::ALL,
         session: Session::Shared,
-        run: undeclared_methods,
+        run: Run::Code(undeclared_methods),
     },
     Check {
         name: "lifecycle.second-initialize",
         requirements: &["stdio.survives-valid-traffic"],
         span: HANDSHAKE,
         session: Session::Rough,
-        run: second_initialize,
+        run: Run::Code(second_initialize),
     },
 ];
 

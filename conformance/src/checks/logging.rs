@@ -3,9 +3,8 @@
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind, SentKind};
-use super::{Answer, Check, Context, Observer, Session};
+use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::run::Judge;
-use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
 
 const LEVELS: [&str; 8] = [
@@ -22,27 +21,14 @@ const HANDSHAKE: Span = Span {
     first: Revision::V2024_11_05,
     last: Revision::V2025_11_25,
 };
-const STATELESS: Span = Span {
-    first: Revision::V2026_07_28,
-    last: Revision::V2026_07_28,
-};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        name: "logging.set-level",
-        requirements: &["logging.set-level.ack", "logging.set-level.invalid"],
-        span: HANDSHAKE,
-        session: Session::Shared,
-        run: set_level,
-    },
-    Check {
-        name: "logging.opt-in.invalid",
-        requirements: &["logging.opt-in.invalid"],
-        span: STATELESS,
-        session: Session::Shared,
-        run: opt_in_invalid,
-    },
-];
+pub(super) const CHECKS: &[Check] = &[Check {
+    name: "logging.set-level",
+    requirements: &["logging.set-level.ack"],
+    span: HANDSHAKE,
+    session: Session::Shared,
+    run: Run::Code(set_level),
+}];
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "logging.messages",
@@ -80,31 +66,6 @@ fn set_level(ctx: &mut Context<'_>) {
             Answer::None => return,
         }
     }
-    let params = json!({"level": "loud"});
-    ctx.expect_error(
-        INVALID,
-        -32602,
-        Breach::Note,
-        "logging/setLevel",
-        Some(params),
-        "An unknown level",
-    );
-}
-
-fn opt_in_invalid(ctx: &mut Context<'_>) {
-    const RULE: &str = "logging.opt-in.invalid";
-    if !ctx.needs("logging", &[RULE]) {
-        return;
-    }
-    let params = json!({"_meta": {"io.modelcontextprotocol/logLevel": "loud"}});
-    ctx.expect_error(
-        RULE,
-        -32602,
-        Breach::Warn,
-        "server/discover",
-        Some(params),
-        "An unknown `logLevel`",
-    );
 }
 
 fn rank(level: &str) -> Option<usize> {

@@ -5,42 +5,23 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind, Received, SentKind};
-use super::{Answer, Check, Context, Observer, Session};
+use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::client::Reply;
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
 
-pub(super) const CHECKS: &[Check] = &[
-    Check {
-        name: "messages.ids",
-        requirements: &[
-            "jsonrpc.response.id-type",
-            "jsonrpc.response.id-echo",
-            "transport.utf8-input",
-        ],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: ids,
-    },
-    Check {
-        name: "messages.notifications",
-        requirements: &[
-            "jsonrpc.notification.no-response",
-            "jsonrpc.notification.idless-request",
-        ],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: notifications,
-    },
-    Check {
-        name: "messages.invalid-params",
-        requirements: &["jsonrpc.invalid-params"],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: invalid_params,
-    },
-];
+pub(super) const CHECKS: &[Check] = &[Check {
+    name: "messages.ids",
+    requirements: &[
+        "jsonrpc.response.id-type",
+        "jsonrpc.response.id-echo",
+        "transport.utf8-input",
+    ],
+    span: Span::ALL,
+    session: Session::Shared,
+    run: Run::Code(ids),
+}];
 
 pub(super) const OBSERVERS: &[Observer] = &[
     Observer {
@@ -161,96 +142,6 @@ fn same_text(a: &Value, b: &Value) -> bool {
     text(a) == text(b)
 }
 
-/// Notifications, and known requests without an id, get no answer.
-fn notifications(ctx: &mut Context<'_>) {
-    let cases: [(&str, &str, Option<Value>); 3] = [
-        (
-            "jsonrpc.notification.no-response",
-            "notifications/touchstone/unknown",
-            None,
-        ),
-        (
-            "jsonrpc.notification.no-response",
-            "notifications/progress",
-            Some(json!({"progressToken": "touchstone-none", "progress": 1})),
-        ),
-        (
-            "jsonrpc.notification.idless-request",
-            ctx.cheap_method(),
-            None,
-        ),
-    ];
-    for (rule, method, params) in cases {
-        let from = ctx.client.log().len();
-        ctx.client.notify(method, params);
-        if !ctx.client.barrier() {
-            ctx.doubtful = true;
-            ctx.judge.blocked(rule, "stdio.survives-valid-traffic");
-            return;
-        }
-        if stray_response(ctx, from).is_some() {
-            let evidence = ctx.evidence_from(from);
-            let message = format!("`{method}` without an id was answered.");
-            ctx.judge.broken(rule, message, evidence);
-        } else {
-            ctx.judge.holds(rule);
-        }
-    }
-}
-
-/// Params that lack what the method needs, or have the wrong type.
-fn invalid_params(ctx: &mut Context<'_>) {
-    const RULE: &str = "jsonrpc.invalid-params";
-    let mut cases = Vec::new();
-    if ctx.facts.declares("resources") {
-        cases.push((
-            "resources/read",
-            json!({}),
-            "`resources/read` without `uri`",
-        ));
-    }
-    if ctx.facts.declares("prompts") {
-        cases.push((
-            "prompts/get",
-            json!({"name": 5}),
-            "`prompts/get` with a number as `name`",
-        ));
-    }
-    if ctx.facts.declares("tools") {
-        cases.push(("tools/call", json!({}), "`tools/call` without `name`"));
-    }
-    if cases.is_empty() {
-        ctx.judge
-            .not_applicable(RULE, "The server has no method with required params.");
-    }
-    for (method, params, what) in cases {
-        // A tool result with `isError` is an answer to this too.
-        let from = ctx.client.log().len();
-        match ctx.ask(&[RULE], method, Some(params)) {
-            Answer::Error {
-                code: Some(-32602), ..
-            } => ctx.judge.holds(RULE),
-            Answer::Error { code, .. } => {
-                let code = code.map_or("no integer".to_owned(), |code| code.to_string());
-                ctx.judge
-                    .note(RULE, format!("{what}: code {code} instead of -32602."));
-            }
-            Answer::Result(result) if result.get("isError") == Some(&Value::Bool(true)) => {
-                ctx.judge.note(
-                    RULE,
-                    format!("{what}: a result with `isError` instead of -32602."),
-                );
-            }
-            Answer::Result(_) => {
-                let evidence = ctx.evidence_from(from);
-                ctx.judge
-                    .broken(RULE, format!("{what} gave a result."), evidence);
-            }
-            Answer::None => return,
-        }
-    }
-}
-
 fn envelope(exchange: &Exchange<'_>, judge: &mut Judge) {
     for message in &exchange.received {
         if message.value.get("jsonrpc").and_then(Value::as_str) == Some("2.0") {
@@ -293,6 +184,13 @@ fn envelope(exchange: &Exchange<'_>, judge: &mut Judge) {
 
 fn no_batch_output(exchange: &Exchange<'_>, judge: &mut Judge) {
     use crate::wire::{Body, Event};
+    // An array that answers an array of ours is told by `batch.removed`.
+    let sent_array = exchange.log.iter().any(|entry| {
+        matches!(&entry.event, Event::Sent(bytes) if bytes.trim_ascii_start().starts_with(b"["))
+    });
+    if sent_array {
+        return;
+    }
     let array = exchange.log.iter().position(|entry| {
         matches!(&entry.event, Event::Received(line)
             if matches!(&line.body, Body::Json(json) if json.value.is_array()))
@@ -328,12 +226,7 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             *asked.entry(id.to_string()).or_default() += 1;
         }
     }
-    let odd: Vec<usize> = exchange
-        .sent
-        .iter()
-        .filter(|sent| matches!(sent.kind, SentKind::Odd { .. }))
-        .map(|sent| sent.at)
-        .collect();
+    let odd = unreadable(exchange);
     for message in &exchange.received {
         let Kind::Response { request } = message.kind else {
             continue;
@@ -347,6 +240,7 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             None => stray(exchange, message, &odd, judge),
         }
     }
+    unanswered(exchange, &count, judge);
     for (index, messages) in count {
         let SentKind::Request { id, .. } = &exchange.sent[index].kind else {
             continue;
@@ -364,6 +258,63 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             );
         } else {
             judge.holds("jsonrpc.response.exactly-one");
+        }
+    }
+}
+
+/// Where lines were sent that a server may refuse without reading their id: what is no message,
+/// batches, and lines longer than its bound may be.
+fn unreadable(exchange: &Exchange<'_>) -> Vec<usize> {
+    /// Shorter lines than this every server reads.
+    const SHORT: usize = 64 << 10;
+    let odd = exchange
+        .sent
+        .iter()
+        .filter(|sent| matches!(sent.kind, SentKind::Odd { .. } | SentKind::Batch))
+        .map(|sent| sent.at);
+    let long = exchange
+        .log
+        .iter()
+        .enumerate()
+        .filter_map(|(at, entry)| match &entry.event {
+            crate::wire::Event::Sent(bytes) if bytes.len() > SHORT => Some(at),
+            _ => None,
+        });
+    odd.chain(long).collect()
+}
+
+/// Requests that were waited for and never answered: not those that were cancelled, nor those that
+/// stay open by their nature.
+fn unanswered(
+    exchange: &Exchange<'_>,
+    answered: &HashMap<usize, Vec<&Received<'_>>>,
+    judge: &mut Judge,
+) {
+    let cancelled: HashSet<String> = exchange
+        .sent
+        .iter()
+        .filter_map(|sent| match &sent.kind {
+            SentKind::Notification { method, params } if method == "notifications/cancelled" => {
+                params.get("requestId").map(Value::to_string)
+            }
+            _ => None,
+        })
+        .collect();
+    let Some(end) = exchange.log.last().map(|entry| entry.at) else {
+        return;
+    };
+    for (index, sent) in exchange.sent.iter().enumerate() {
+        let SentKind::Request { id, method, .. } = &sent.kind else {
+            continue;
+        };
+        let waited = end.saturating_sub(exchange.log[sent.at].at) >= exchange.patience;
+        let open = method == "subscriptions/listen" || cancelled.contains(&id.to_string());
+        if waited && !open && !answered.contains_key(&index) {
+            judge.broken(
+                "jsonrpc.response.exactly-one",
+                format!("`{method}` with id {id} was never answered."),
+                super::exchange::evidence(exchange.log, [sent.at]),
+            );
         }
     }
 }
@@ -387,10 +338,14 @@ fn stray(exchange: &Exchange<'_>, message: &Received<'_>, odd: &[usize], judge: 
                 exchange.evidence(message),
             );
         } else {
+            let before = exchange.sent.iter().rev().find(|sent| {
+                sent.at < message.at && matches!(sent.kind, SentKind::Notification { .. })
+            });
+            let lines = before.map(|sent| sent.at).into_iter().chain([message.at]);
             judge.broken(
                 "jsonrpc.notification.no-response",
                 "A response without an id: something that is no request was answered.",
-                exchange.evidence(message),
+                super::exchange::evidence(exchange.log, lines),
             );
         }
         return;
@@ -557,7 +512,7 @@ fn error_code(exchange: &Exchange<'_>, message: &Received<'_>, code: i64, judge:
     }
 }
 
-/// Whether a response answers a request that carried the metadata of the stateless era.
+/// Whether a response answers a request that was made in the revision of the stateless era.
 pub(super) fn answers_modern(exchange: &Exchange<'_>, message: &Received<'_>) -> bool {
     let Kind::Response {
         request: Some(index),
@@ -570,7 +525,8 @@ pub(super) fn answers_modern(exchange: &Exchange<'_>, message: &Received<'_>) ->
             exchange.revision >= Revision::V2026_07_28
                 && params
                     .pointer("/_meta/io.modelcontextprotocol~1protocolVersion")
-                    .is_some()
+                    .and_then(Value::as_str)
+                    == Some(exchange.revision.as_str())
         }
         _ => false,
     }

@@ -2,21 +2,13 @@
 
 use std::collections::HashSet;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::Observer;
 use super::exchange::{Exchange, Received};
 use super::messages::{answers_modern, kind_of};
-use super::{Answer, Check, Context, Observer, Session};
 use crate::run::Judge;
-use crate::spec::{Revision, Span};
-
-pub(super) const CHECKS: &[Check] = &[Check {
-    name: "meta.request-extra-keys",
-    requirements: &["meta.request-extra-keys"],
-    span: Span::ALL,
-    session: Session::Shared,
-    run: request_extra_keys,
-}];
+use crate::spec::Revision;
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "meta.keys",
@@ -29,25 +21,10 @@ pub(super) const OBSERVERS: &[Observer] = &[Observer {
         "meta.trace-context",
         "meta.server-info",
         "extensions.identifier",
+        "result.type-value",
     ],
     read: keys,
 }];
-
-fn request_extra_keys(ctx: &mut Context<'_>) {
-    const RULE: &str = "meta.request-extra-keys";
-    let method = ctx.cheap_method();
-    let from = ctx.client.log().len();
-    let params = json!({"_meta": {"com.example/touchstone": {"a": [1, null]}}});
-    match ctx.ask(&[RULE], method, Some(params)) {
-        Answer::Result(_) => ctx.judge.holds(RULE),
-        Answer::Error { error, .. } => {
-            let evidence = ctx.evidence_from(from);
-            let message = format!("An unknown key in `_meta` makes `{method}` fail: {error}");
-            ctx.judge.broken(RULE, message, evidence);
-        }
-        Answer::None => {}
-    }
-}
 
 /// Keys with a reserved prefix that the specification itself defines.
 const KNOWN: [&str; 9] = [
@@ -66,6 +43,7 @@ fn keys(exchange: &Exchange<'_>, judge: &mut Judge) {
     let mut seen = HashSet::new();
     for message in &exchange.received {
         server_info(exchange, message, judge);
+        result_type(exchange, message, judge);
         let mut found = Vec::new();
         collect(message.value, &mut found);
         for meta in found {
@@ -173,11 +151,7 @@ fn prefix_rules(
     let reserved = if exchange.revision >= Revision::V2025_11_25 {
         labels.get(1).is_some_and(reserved_name)
     } else {
-        labels
-            .iter()
-            .rev()
-            .skip(1)
-            .any(|label| reserved_name(label))
+        labels.iter().rev().skip(1).any(reserved_name)
     };
     let rules = ["meta.reserved-prefix", "meta.reserved-prefix.2025-06-18"];
     if reserved && !KNOWN.contains(&key) {
@@ -265,6 +239,32 @@ fn server_info(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judg
         judge.broken(
             "meta.server-info",
             "A result does not name the server in `_meta`.",
+            exchange.evidence(message),
+        );
+    }
+}
+
+/// Two values are the protocol's own; others come from extensions that the server advertises.
+fn result_type(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judge) {
+    const RULE: &str = "result.type-value";
+    let kind = message
+        .value
+        .pointer("/result/resultType")
+        .and_then(Value::as_str);
+    let Some(kind) = kind.filter(|_| answers_modern(exchange, message)) else {
+        return;
+    };
+    let extended = exchange
+        .server
+        .as_ref()
+        .and_then(|server| server.get("extensions")?.as_object())
+        .is_some_and(|extensions| !extensions.is_empty());
+    if matches!(kind, "complete" | "input_required") || extended {
+        judge.holds(RULE);
+    } else {
+        judge.broken(
+            RULE,
+            format!("`resultType` is `{kind}`; without an extension it is `complete` or `input_required`."),
             exchange.evidence(message),
         );
     }

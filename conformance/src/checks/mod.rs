@@ -25,6 +25,7 @@ mod progress;
 mod prompts;
 mod resources;
 mod robustness;
+mod scripts;
 mod shapes;
 mod stdio;
 mod subscriptions;
@@ -43,7 +44,9 @@ use crate::client::{Client, Reply};
 use crate::run::{CallPolicy, Judge};
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
+use crate::transcript::Transcript;
 use crate::verdict::Evidence;
+use crate::wire::Launch;
 use exchange::{Exchange, evidence_since};
 
 /// How many lines of an exchange a verdict shows.
@@ -72,8 +75,27 @@ pub struct Check {
     pub span: Span,
     /// Where it runs.
     pub session: Session,
+    /// How it is run.
+    pub run: Run,
+}
+
+impl Check {
     /// Runs it.
-    pub run: fn(&mut Context<'_>),
+    pub(crate) fn put_to(&self, launch: &Launch, ctx: &mut Context<'_>) {
+        match self.run {
+            Run::Code(run) => run(ctx),
+            Run::Script(transcript) => scripts::play(transcript, launch, ctx),
+        }
+    }
+}
+
+/// How a check is run.
+#[derive(Clone, Copy)]
+pub enum Run {
+    /// By a function.
+    Code(fn(&mut Context<'_>)),
+    /// By playing a transcript.
+    Script(&'static Transcript),
 }
 
 /// A reader of whole conversations.
@@ -93,7 +115,6 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         discover::CHECKS,
         ping::CHECKS,
         messages::CHECKS,
-        meta::CHECKS,
         versioning::CHECKS,
         tools::CHECKS,
         jsonschema::CHECKS,
@@ -102,7 +123,6 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         completion::CHECKS,
         logging::CHECKS,
         pagination::CHECKS,
-        progress::CHECKS,
         cancellation::CHECKS,
         subscriptions::CHECKS,
         tasks::CHECKS,
@@ -111,6 +131,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         stdio::CHECKS,
         batch::CHECKS,
         robustness::CHECKS,
+        scripts::checks(),
     ]
     .into_iter()
     .flatten()
@@ -148,6 +169,8 @@ pub struct Facts {
     pub capabilities: Map<String, Value>,
     /// All pages of each list that the server gave, by method.
     pub lists: std::collections::BTreeMap<&'static str, Listing>,
+    /// Whether batches are served, once that was tried.
+    pub batches: bool,
     /// Whether the server also serves the other era.
     pub dual_era: bool,
 }
@@ -296,6 +319,44 @@ impl Context<'_> {
                 Answer::None
             }
         }
+    }
+
+    /// Calls a tool. One that takes longer than a request may is not at fault for that: it is told
+    /// in a note and cancelled.
+    pub fn call_tool(&mut self, requirements: &[&str], name: &str, arguments: Value) -> Answer {
+        let from = self.client.log().len();
+        let id = self.client.fresh_id();
+        let params = json!({"name": name, "arguments": arguments});
+        self.client.post(id.clone(), "tools/call", Some(params));
+        let until = std::time::Instant::now() + self.client.limits().request;
+        let reply = self.client.reply(&id, until);
+        if reply == Reply::Silence {
+            let params = json!({"requestId": id, "reason": "the suite's time for it was up"});
+            self.client.notify("notifications/cancelled", Some(params));
+            for rule in requirements {
+                let note =
+                    format!("`{name}` was not done within the limit of a request; not judged.");
+                self.judge.note_only(rule, note);
+            }
+            return Answer::None;
+        }
+        self.settle(requirements, "tools/call", from, reply)
+    }
+
+    /// As a barrier, for a server that has much to answer first: as long as it goes on writing it
+    /// is waited for.
+    pub fn patient_barrier(&mut self) -> bool {
+        for _ in 0..20 {
+            let before = self.client.log().len();
+            if self.client.barrier() {
+                return true;
+            }
+            // The barrier's own line does not count.
+            if self.client.log().len() <= before + 1 {
+                return false;
+            }
+        }
+        false
     }
 
     /// Marks all of these as not applicable.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Check, Context, Session};
+use super::{Answer, Check, Context, Run, Session};
 use crate::spec::{Revision, Span};
 
 pub(super) const CHECKS: &[Check] = &[Check {
@@ -13,7 +13,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
         last: Revision::V2026_07_28,
     },
     session: Session::Rough,
-    run: allowed_methods,
+    run: Run::Code(allowed_methods),
 }];
 
 /// With every client capability declared, methods other than the three never ask for input.

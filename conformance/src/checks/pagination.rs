@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use super::{Answer, Check, Context, LISTS, Listing, Session};
+use super::{Answer, Check, Context, LISTS, Listing, Run, Session};
 use crate::spec::Span;
 use crate::spec::requirement::Breach;
 
@@ -24,7 +24,7 @@ pub(crate) const GATHER: Check = Check {
     ],
     span: Span::ALL,
     session: Session::Shared,
-    run: gather,
+    run: Run::Code(gather),
 };
 
 pub(super) const CHECKS: &[Check] = &[Check {
@@ -32,7 +32,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
     requirements: &["pagination.stable-cursors", "pagination.invalid-cursor"],
     span: Span::ALL,
     session: Session::Shared,
-    run: cursors,
+    run: Run::Code(cursors),
 }];
 
 /// The rule that a list is given at all.

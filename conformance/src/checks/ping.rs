@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind};
-use super::{Answer, Check, Context, Observer, Session};
+use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
@@ -21,7 +21,7 @@ pub(super) const CHECKS: &[Check] = &[Check {
         last: Revision::V2025_11_25,
     },
     session: Session::Shared,
-    run: ping,
+    run: Run::Code(ping),
 }];
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {

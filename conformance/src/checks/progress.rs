@@ -2,21 +2,12 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::Observer;
 use super::exchange::{Exchange, Kind, SentKind};
-use super::{Answer, Check, Context, Observer, Session};
 use crate::run::Judge;
-use crate::spec::Span;
 use crate::spec::requirement::Breach;
-
-pub(super) const CHECKS: &[Check] = &[Check {
-    name: "progress.token-accepted",
-    requirements: &["progress.token-accepted"],
-    span: Span::ALL,
-    session: Session::Shared,
-    run: token_accepted,
-}];
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "progress.notifications",
@@ -30,24 +21,6 @@ pub(super) const OBSERVERS: &[Observer] = &[Observer {
     ],
     read: notifications,
 }];
-
-fn token_accepted(ctx: &mut Context<'_>) {
-    const RULE: &str = "progress.token-accepted";
-    let method = ctx.cheap_method();
-    for token in [json!("touchstone-p1"), json!(5)] {
-        let from = ctx.client.log().len();
-        let params = json!({"_meta": {"progressToken": token}});
-        match ctx.ask(&[RULE], method, Some(params)) {
-            Answer::Result(_) => ctx.judge.holds(RULE),
-            Answer::Error { error, .. } => {
-                let evidence = ctx.evidence_from(from);
-                let message = format!("The progress token {token} makes `{method}` fail: {error}");
-                ctx.judge.broken(RULE, message, evidence);
-            }
-            Answer::None => return,
-        }
-    }
-}
 
 /// Where a token was given, and where its request was answered.
 struct Token {

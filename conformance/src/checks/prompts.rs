@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use super::{Answer, Check, Context, Session};
+use super::{Answer, Check, Context, Run, Session};
 use crate::spec::Span;
 use crate::spec::requirement::Breach;
 
@@ -17,21 +17,14 @@ pub(super) const CHECKS: &[Check] = &[
         requirements: &["prompts.list.name-unique"],
         span: Span::ALL,
         session: Session::Shared,
-        run: names,
+        run: Run::Code(names),
     },
     Check {
         name: "prompts.get",
         requirements: &["prompts.get.shape", "prompts.embedded-resource.fields"],
         span: Span::ALL,
         session: Session::Shared,
-        run: get,
-    },
-    Check {
-        name: "prompts.unknown",
-        requirements: &["prompts.get.unknown-name"],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: unknown,
+        run: Run::Code(get),
     },
     Check {
         name: "prompts.arguments",
@@ -41,7 +34,7 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: Span::ALL,
         session: Session::Shared,
-        run: arguments,
+        run: Run::Code(arguments),
     },
 ];
 
@@ -113,7 +106,10 @@ fn get(ctx: &mut Context<'_>) {
                 ctx.judge.holds(RULE);
                 embedded(ctx, &result, from);
             }
-            Answer::Error { error, .. } if required.is_empty() => {
+            Answer::Error {
+                code: Some(-32602),
+                error,
+            } if required.is_empty() => {
                 let evidence = ctx.evidence_from(from);
                 let message = format!(
                     "`{}` needs no argument, but `prompts/get` fails: {error}",
@@ -121,11 +117,10 @@ fn get(ctx: &mut Context<'_>) {
                 );
                 ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
             }
-            Answer::Error { .. } => {
-                ctx.judge.note(
-                    RULE,
-                    format!("`{}` refuses made-up arguments.", name_of(prompt)),
-                );
+            Answer::Error { error, .. } => {
+                // Made-up words, or something of the client's that is not there.
+                let note = format!("`{}` could not be got: {error}", name_of(prompt));
+                ctx.judge.note(RULE, note);
             }
             Answer::None => return,
         }
@@ -164,22 +159,6 @@ fn embedded(ctx: &mut Context<'_>, result: &Value, from: usize) {
             }
         }
     }
-}
-
-fn unknown(ctx: &mut Context<'_>) {
-    const RULE: &str = "prompts.get.unknown-name";
-    if !ctx.needs("prompts", &[RULE]) {
-        return;
-    }
-    let params = json!({"name": "touchstone_no_such_prompt"});
-    ctx.expect_error(
-        RULE,
-        -32602,
-        Breach::Note,
-        "prompts/get",
-        Some(params),
-        "An unknown prompt",
-    );
 }
 
 fn arguments(ctx: &mut Context<'_>) {

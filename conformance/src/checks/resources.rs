@@ -6,7 +6,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind, SentKind};
-use super::{Answer, Check, Context, Observer, Session};
+use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
@@ -24,14 +24,14 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: Span::ALL,
         session: Session::Shared,
-        run: uris,
+        run: Run::Code(uris),
     },
     Check {
         name: "resources.read",
         requirements: &["resources.read.listed-readable"],
         span: Span::ALL,
         session: Session::Shared,
-        run: read,
+        run: Run::Code(read),
     },
     Check {
         name: "resources.unknown",
@@ -42,14 +42,14 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: Span::ALL,
         session: Session::Shared,
-        run: unknown,
+        run: Run::Code(unknown),
     },
     Check {
-        name: "resources.validate-uri",
-        requirements: &["resources.validate-uri", "resources.path-traversal"],
+        name: "resources.path-traversal",
+        requirements: &["resources.path-traversal"],
         span: Span::ALL,
         session: Session::Shared,
-        run: validate_uri,
+        run: Run::Code(traversal),
     },
     Check {
         name: "resources.subscribe",
@@ -59,7 +59,7 @@ pub(super) const CHECKS: &[Check] = &[
             last: Revision::V2025_11_25,
         },
         session: Session::Shared,
-        run: subscribe,
+        run: Run::Code(subscribe),
     },
 ];
 
@@ -303,33 +303,12 @@ fn unknown(ctx: &mut Context<'_>) {
     }
 }
 
-fn validate_uri(ctx: &mut Context<'_>) {
-    const RULE: &str = "resources.validate-uri";
-    const TRAVERSAL: &str = "resources.path-traversal";
-    if !ctx.needs("resources", &[RULE, TRAVERSAL]) {
-        return;
-    }
-    for uri in [json!(""), json!("not a uri"), json!(5)] {
-        let from = ctx.client.log().len();
-        match ctx.ask(&[RULE], "resources/read", Some(json!({"uri": uri}))) {
-            Answer::Error { .. } => ctx.judge.holds(RULE),
-            Answer::Result(_) => {
-                let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(
-                    RULE,
-                    format!("`resources/read` of the uri {uri} succeeds."),
-                    evidence,
-                );
-            }
-            Answer::None => return,
-        }
-    }
-    traversal(ctx);
-}
-
 /// Where files are served, dot segments must not lead out of the tree.
 fn traversal(ctx: &mut Context<'_>) {
     const RULE: &str = "resources.path-traversal";
+    if !ctx.needs("resources", &[RULE]) {
+        return;
+    }
     let files: Vec<String> = ctx
         .facts
         .items("resources/list")

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Check, Context, Session};
+use super::{Check, Context, Run, Session};
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
 
@@ -17,14 +17,14 @@ pub(super) const CHECKS: &[Check] = &[
         requirements: &["tasks.capability"],
         span: TASKS,
         session: Session::Shared,
-        run: capability,
+        run: Run::Code(capability),
     },
     Check {
-        name: "tasks.errors",
-        requirements: &["tasks.unknown-id", "tasks.list", "tasks.tool-required"],
+        name: "tasks.plain-call",
+        requirements: &["tasks.tool-required"],
         span: TASKS,
         session: Session::Shared,
-        run: errors,
+        run: Run::Code(plain_call),
     },
 ];
 
@@ -56,52 +56,10 @@ fn capability(ctx: &mut Context<'_>) {
     }
 }
 
-fn errors(ctx: &mut Context<'_>) {
-    const UNKNOWN: &str = "tasks.unknown-id";
-    const LIST: &str = "tasks.list";
+fn plain_call(ctx: &mut Context<'_>) {
     const REQUIRED: &str = "tasks.tool-required";
-    if !ctx.needs("tasks", &[UNKNOWN, LIST, REQUIRED]) {
+    if !ctx.needs("tasks", &[REQUIRED]) {
         return;
-    }
-    let mut methods = vec!["tasks/get", "tasks/result"];
-    if ctx.facts.declares("tasks.cancel") {
-        methods.push("tasks/cancel");
-    }
-    for method in methods {
-        let params = json!({"taskId": "touchstone-no-such-task"});
-        let what = format!("`{method}` of an unknown task");
-        ctx.expect_error(UNKNOWN, -32602, Breach::Fail, method, Some(params), &what);
-    }
-    if ctx.needs("tasks.list", &[LIST]) {
-        let from = ctx.client.log().len();
-        match ctx.ask(&[LIST], "tasks/list", None) {
-            Answer::Result(result) if result.get("tasks").is_some_and(Value::is_array) => {
-                ctx.judge.holds(LIST);
-                let params = json!({"cursor": "touchstone-bogus"});
-                ctx.expect_error(
-                    LIST,
-                    -32602,
-                    Breach::Warn,
-                    "tasks/list",
-                    Some(params),
-                    "`tasks/list` with a bogus cursor",
-                );
-            }
-            Answer::Result(_) => {
-                let evidence = ctx.evidence_from(from);
-                ctx.judge
-                    .broken(LIST, "`tasks/list` gives no `tasks` array.", evidence);
-            }
-            Answer::Error { error, .. } => {
-                let evidence = ctx.evidence_from(from);
-                ctx.judge.broken(
-                    LIST,
-                    format!("`tasks.list` is declared, but fails: {error}"),
-                    evidence,
-                );
-            }
-            Answer::None => return,
-        }
     }
     // A plain call of such a tool must not run it, so it is safe to try.
     let required = ctx

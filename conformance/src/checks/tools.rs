@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, SentKind};
-use super::{Answer, Check, Context, Observer, Session};
+use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::property::example;
 use crate::run::{CallPolicy, Judge};
 use crate::spec::requirement::Breach;
@@ -21,31 +21,21 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: Span::ALL,
         session: Session::Shared,
-        run: names,
+        run: Run::Code(names),
     },
     Check {
         name: "tools.x-mcp-header",
         requirements: &["tools.x-mcp-header.syntax", "tools.x-mcp-header.placement"],
         span: Span::ALL,
         session: Session::Shared,
-        run: header_annotations,
-    },
-    Check {
-        name: "tools.unknown",
-        requirements: &[
-            "tools.call.unknown-tool.protocol-error",
-            "tools.call.unknown-tool.code",
-        ],
-        span: Span::ALL,
-        session: Session::Shared,
-        run: unknown_tool,
+        run: Run::Code(header_annotations),
     },
     Check {
         name: "tools.malformed-call",
         requirements: &["tools.call.malformed-request"],
         span: Span::ALL,
         session: Session::Shared,
-        run: malformed_call,
+        run: Run::Code(malformed_call),
     },
     Check {
         name: "tools.validates-input",
@@ -56,21 +46,21 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: Span::ALL,
         session: Session::Shared,
-        run: validates_input,
+        run: Run::Code(validates_input),
     },
     Check {
         name: "tools.call",
         requirements: &["tools.call.result-shape"],
         span: Span::ALL,
         session: Session::Shared,
-        run: call,
+        run: Run::Code(call),
     },
     Check {
         name: "tools.order",
         requirements: &["tools.list.deterministic-order"],
         span: Span::ALL,
         session: Session::Shared,
-        run: order,
+        run: Run::Code(order),
     },
     Check {
         name: "lists.second-process",
@@ -85,7 +75,7 @@ pub(super) const CHECKS: &[Check] = &[
             last: Revision::V2026_07_28,
         },
         session: Session::Rough,
-        run: second_process,
+        run: Run::Code(second_process),
     },
 ];
 
@@ -251,55 +241,6 @@ fn collect_headers<'a>(
     }
 }
 
-/// A tool that does not exist: an error of either kind; only success is a fault.
-fn unknown_tool(ctx: &mut Context<'_>) {
-    const RULE: &str = "tools.call.unknown-tool.protocol-error";
-    const CODE: &str = "tools.call.unknown-tool.code";
-    if !ctx.needs("tools", &[RULE, CODE]) {
-        return;
-    }
-    // Names that a careless lookup finds in its language's own objects.
-    for name in [
-        "touchstone_no_such_tool",
-        "__proto__",
-        "constructor",
-        "toString",
-    ] {
-        let from = ctx.client.log().len();
-        let params = json!({"name": name, "arguments": {}});
-        match ctx.ask(&[RULE, CODE], "tools/call", Some(params)) {
-            Answer::Error {
-                code: Some(-32602), ..
-            } => {
-                ctx.judge.holds(RULE);
-                ctx.judge.holds(CODE);
-            }
-            Answer::Error { code, .. } => {
-                ctx.judge.holds(RULE);
-                let code = code.map_or("no integer code".to_owned(), |code| format!("code {code}"));
-                ctx.judge.note(
-                    CODE,
-                    format!("An unknown tool gives {code}; -32602 is usual."),
-                );
-            }
-            Answer::Result(result) if is_error(&result) => {
-                ctx.judge.note(
-                    RULE,
-                    "An unknown tool gives a result with `isError`, not a JSON-RPC error.",
-                );
-                ctx.judge
-                    .not_applicable(CODE, "The server answers with `isError` instead.");
-            }
-            Answer::Result(_) => {
-                let evidence = ctx.evidence_from(from);
-                let message = format!("Calling the unknown tool `{name}` succeeds.");
-                ctx.judge.broken_as(RULE, Breach::Fail, message, evidence);
-            }
-            Answer::None => return,
-        }
-    }
-}
-
 pub(super) fn is_error(result: &Value) -> bool {
     result.get("isError") == Some(&Value::Bool(true))
 }
@@ -309,7 +250,7 @@ fn malformed_call(ctx: &mut Context<'_>) {
     if !ctx.needs("tools", &[RULE]) {
         return;
     }
-    let mut cases = vec![(json!({"arguments": {}}), "`tools/call` without a name")];
+    let mut cases = Vec::new();
     if let Some(tool) = ctx.callable_tools().into_iter().next() {
         let name = tool_name(&tool).to_owned();
         cases.push((
@@ -447,8 +388,7 @@ fn invalid_call(
     const KIND: &str = "tools.call.invalid-arguments.tool-error";
     const OLD_KIND: &str = "tools.call.invalid-arguments.protocol-error";
     let from = ctx.client.log().len();
-    let params = json!({"name": name, "arguments": arguments});
-    match ctx.ask(&[VALIDATES, KIND, OLD_KIND], "tools/call", Some(params)) {
+    match ctx.call_tool(&[VALIDATES, KIND, OLD_KIND], name, arguments) {
         Answer::Error { code, .. } => {
             ctx.judge.holds(VALIDATES);
             ctx.judge.holds(OLD_KIND);
@@ -514,8 +454,7 @@ fn call(ctx: &mut Context<'_>) {
             continue;
         };
         let name = tool_name(tool);
-        let params = json!({"name": name, "arguments": arguments});
-        match ctx.ask(&[RULE], "tools/call", Some(params)) {
+        match ctx.call_tool(&[RULE], name, Value::Object(arguments)) {
             Answer::Result(_) => ctx.judge.holds(RULE),
             Answer::Error { code, .. } => {
                 // The values were made up; a server may refuse them for reasons of its own.
@@ -525,7 +464,8 @@ fn call(ctx: &mut Context<'_>) {
                     format!("`{name}` with made-up arguments gives error {code}."),
                 );
             }
-            Answer::None => return,
+            Answer::None if ctx.doubtful || ctx.judge.is_broken(RULE) => return,
+            Answer::None => {}
         }
     }
 }

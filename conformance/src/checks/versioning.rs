@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Check, Context, Session};
+use super::{Answer, Check, Context, Run, Session};
 use crate::client::Reply;
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
@@ -26,7 +26,7 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: STATELESS,
         session: Session::Shared,
-        run: unsupported,
+        run: Run::Code(unsupported),
     },
     Check {
         name: "versioning.meta",
@@ -39,16 +39,77 @@ pub(super) const CHECKS: &[Check] = &[
         ],
         span: STATELESS,
         session: Session::Own,
-        run: meta,
+        run: Run::Code(meta),
     },
     Check {
-        name: "versioning.removed-methods",
-        requirements: &["versioning.removed-methods"],
+        name: "versioning.any-connection",
+        requirements: &["versioning.any-connection"],
         span: STATELESS,
-        session: Session::Shared,
-        run: removed_methods,
+        session: Session::Rough,
+        run: Run::Code(any_connection),
+    },
+    Check {
+        name: "versioning.concurrent-eras",
+        requirements: &["versioning.dual-era.concurrent"],
+        span: STATELESS,
+        session: Session::Own,
+        run: Run::Code(concurrent_eras),
     },
 ];
+
+/// A cursor that one process gave works in another. Nothing else that the server hands out can be
+/// told to be a handle.
+fn any_connection(ctx: &mut Context<'_>) {
+    const RULE: &str = "versioning.any-connection";
+    let given = super::LISTS.iter().find_map(|(method, items, _)| {
+        let listing = ctx.facts.lists.get(method)?;
+        let page = listing.pages.get(1)?.get(items).cloned();
+        Some((*method, *items, listing.cursors.first()?.clone(), page))
+    });
+    let Some((method, items, cursor, page)) = given else {
+        ctx.judge.not_applicable(
+            RULE,
+            "Every list is one page: there is no cursor to carry over.",
+        );
+        return;
+    };
+    let from = ctx.client.log().len();
+    match ctx.ask(&[RULE], method, Some(json!({"cursor": cursor}))) {
+        Answer::Result(again) if again.get(items).cloned() == page => ctx.judge.holds(RULE),
+        Answer::None => {}
+        _ => {
+            let evidence = ctx.evidence_from(from);
+            let message =
+                format!("A cursor of `{method}` from one process does not work in another.");
+            ctx.judge.broken(RULE, message, evidence);
+        }
+    }
+}
+
+/// Whether the handshake works beside the stateless era in one process: a server may do as it
+/// likes, so this only tells.
+fn concurrent_eras(ctx: &mut Context<'_>) {
+    const RULE: &str = "versioning.dual-era.concurrent";
+    if !ctx.facts.dual_era {
+        ctx.judge
+            .not_applicable(RULE, "The server speaks the stateless era alone.");
+        return;
+    }
+    let id = ctx.client.fresh_id();
+    let params = json!({"protocolVersion": Revision::V2025_11_25.as_str(), "capabilities": {},
+        "clientInfo": {"name": "touchstone", "version": env!("CARGO_PKG_VERSION")}});
+    let request = json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params});
+    ctx.client.send(format!("{request}\n").as_bytes());
+    let until = std::time::Instant::now() + ctx.client.limits().request;
+    let said = match ctx.client.reply(&id, until) {
+        Reply::Result { .. } => "is served",
+        Reply::Error { .. } => "is refused",
+        Reply::Silence => "is not answered",
+        Reply::Gone => "ends the server",
+    };
+    ctx.judge
+        .note(RULE, format!("`initialize` after a modern request {said}."));
+}
 
 /// A method that every modern server has, and one of a declared capability besides.
 fn methods(ctx: &Context<'_>) -> Vec<&'static str> {
@@ -243,39 +304,5 @@ fn served(ctx: &mut Context<'_>, rule: &str, method: &str) {
             ctx.judge.broken(rule, message, evidence);
         }
         Answer::None => {}
-    }
-}
-
-/// Methods that 2026-07-28 no longer has.
-fn removed_methods(ctx: &mut Context<'_>) {
-    const RULE: &str = "versioning.removed-methods";
-    let removed = [
-        ("ping", json!({})),
-        ("logging/setLevel", json!({"level": "error"})),
-        ("resources/subscribe", json!({"uri": "touchstone:none"})),
-        ("resources/unsubscribe", json!({"uri": "touchstone:none"})),
-        ("tasks/list", json!({})),
-        ("tasks/result", json!({"taskId": "touchstone-none"})),
-    ];
-    for (method, params) in removed {
-        let from = ctx.client.log().len();
-        match ctx.ask(&[RULE], method, Some(params)) {
-            Answer::Error {
-                code: Some(-32601), ..
-            } => ctx.judge.holds(RULE),
-            Answer::Error { error, .. } => {
-                let evidence = ctx.evidence_from(from);
-                let got = error.get("code").cloned().unwrap_or(Value::Null);
-                let message =
-                    format!("`{method}`, which was removed, gave error code {got}, not -32601.");
-                ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
-            }
-            Answer::Result(_) => {
-                let evidence = ctx.evidence_from(from);
-                let message = format!("`{method}` was removed in 2026-07-28, but is served.");
-                ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
-            }
-            Answer::None => return,
-        }
     }
 }

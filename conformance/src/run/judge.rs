@@ -6,12 +6,18 @@ use crate::spec::requirement::{self, Breach, Requirement};
 use crate::spec::{Level, Revision};
 use crate::verdict::{Evidence, Judgement, Verdict};
 
+/// How many breaches of one rule are kept as they are told.
+const MOST_BREACHES: usize = 8;
+
 /// What was said of one requirement so far.
 #[derive(Debug, Clone, Default)]
 struct Entry {
     check: String,
     holds: bool,
+    /// The first breaches; of a flood only so many are kept.
     broken: Vec<Broken>,
+    /// How many there were.
+    seen: usize,
     notes: Vec<String>,
     error: Option<String>,
     blocked: Option<String>,
@@ -93,6 +99,13 @@ impl Judge {
         }
     }
 
+    /// Worth telling though the rule was not put to the test.
+    pub fn note_only(&mut self, id: &str, note: impl Into<String>) {
+        if let Some((_, entry)) = self.entry(id) {
+            entry.notes.push(note.into());
+        }
+    }
+
     /// The rule is broken; the catalogue says what that counts as.
     pub fn broken(&mut self, id: &str, message: impl Into<String>, evidence: Evidence) {
         let Some(breach) = requirement::get(id).map(|r| r.breach) else {
@@ -116,6 +129,12 @@ impl Judge {
         }
         let check = self.check.clone();
         if let Some((_, entry)) = self.entry(id) {
+            entry.seen += 1;
+            let first_failure =
+                breach == Breach::Fail && entry.broken.iter().all(|b| b.breach != Breach::Fail);
+            if entry.broken.len() >= MOST_BREACHES && !first_failure {
+                return;
+            }
             entry.broken.push(Broken {
                 message,
                 evidence,
@@ -135,11 +154,13 @@ impl Judge {
         }
     }
 
-    /// Breaches told since, that have no transcript yet, get this one.
-    pub fn attach_to_all(&mut self, text: &str) {
-        for entry in self.entries.values_mut() {
+    /// Breaches told that have no transcript yet get what this makes of their evidence.
+    pub fn transcribe(&mut self, make: impl Fn(&str, &Evidence) -> String) {
+        for (id, entry) in &mut self.entries {
             for broken in &mut entry.broken {
-                broken.transcript.get_or_insert_with(|| text.to_owned());
+                if broken.transcript.is_none() {
+                    broken.transcript = Some(make(id, &broken.evidence));
+                }
             }
         }
     }
@@ -192,6 +213,7 @@ impl Judge {
             }
             ours.holds |= theirs.holds;
             ours.broken.extend(theirs.broken);
+            ours.seen += theirs.seen;
             for note in theirs.notes {
                 if !ours.notes.contains(&note) {
                     ours.notes.push(note);
@@ -204,7 +226,7 @@ impl Judge {
     }
 
     /// One judgement for each rule in `wanted` that binds in the revision, in that order. A rule
-    /// of which nothing was said is an error of the suite, never a pass.
+    /// of which nothing was said had no occasion: not applicable, never a pass.
     pub fn settle<'a>(mut self, wanted: impl Iterator<Item = &'a Requirement>) -> Vec<Judgement> {
         let revision = self.revision;
         wanted
@@ -230,15 +252,13 @@ fn settle_one(requirement: &Requirement, revision: Revision, entry: Option<Entry
         evidence: Evidence::default(),
         transcript: None,
     };
-    let Some(entry) = entry else {
-        judgement.message = "No check spoke of this rule in this run.".to_owned();
-        return judgement;
-    };
+    // A rule of which nothing was said had no occasion.
+    let entry = entry.unwrap_or_default();
     if !entry.check.is_empty() {
         judgement.check = entry.check;
     }
     judgement.notes = entry.notes;
-    let total = entry.broken.len();
+    let total = entry.seen;
     // A failure weighs more than a warning, else the first one told counts.
     let worst = entry
         .broken

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::checks::{self, Session};
 use crate::spec::{Requirement, Revision, requirement};
-use crate::verdict::{Judgement, Report, Target};
+use crate::verdict::{Judgement, Report};
 use crate::wire::{Launch, Limits};
 
 pub use coverage::{Coverage, coverage};
@@ -100,7 +100,18 @@ struct Run<'a> {
     deadline: Option<Instant>,
 }
 
-impl Run<'_> {
+impl<'a> Run<'a> {
+    fn new(options: &'a Options, progress: &'a dyn Progress) -> Self {
+        Self {
+            options,
+            progress,
+            processes: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            steps: AtomicUsize::new(0),
+            deadline: options.total.map(|total| Instant::now() + total),
+        }
+    }
+
     fn started_process(&self) {
         self.processes.fetch_add(1, Ordering::Relaxed);
     }
@@ -134,40 +145,53 @@ impl Run<'_> {
 /// Judges a server.
 pub fn check(options: &Options, progress: &dyn Progress) -> Report {
     let began = Instant::now();
-    let run = Run {
-        options,
-        progress,
-        processes: AtomicUsize::new(0),
-        done: AtomicUsize::new(0),
-        steps: AtomicUsize::new(0),
-        deadline: options.total.map(|total| began + total),
-    };
-    let mut report = Report {
-        target: Target {
-            command: options.command.clone(),
-            server_info: None,
-            revisions: Vec::new(),
-            unknown_revisions: Vec::new(),
-            profiles: Vec::new(),
-            looks_like: Vec::new(),
-            uncalled_tools: Vec::new(),
-            remarks: Vec::new(),
-        },
-        judgements: Vec::new(),
-        seconds: 0.0,
-        processes: 0,
-        fatal: None,
-    };
+    let run = Run::new(options, progress);
+    let mut report = Report::empty(&options.command);
     match detect::detect(&run) {
         Ok(found) => judge_all(&run, found, &mut report),
         Err(fatal) => report.fatal = Some(*fatal),
     }
     report.seconds = began.elapsed().as_secs_f64();
     report.processes = run.processes.load(Ordering::Relaxed);
+    // `npm start`, `python -m package` and the like need the user's own folder or home.
+    let ended = report.fatal.as_ref().is_some_and(|fatal| fatal.ended);
+    if ended
+        && let Some(own) = in_the_users_place(options)
+        && !progress.interrupted()
+    {
+        let mut again = check(&own, progress);
+        if again.fatal.is_none() {
+            again.target.remarks.push(
+                "The server does not start with a temporary home and working folder, so it ran in yours."
+                    .to_owned(),
+            );
+            return again;
+        }
+    }
     report
 }
 
+/// The same run in the user's own home and working folder, if that is not where it was.
+fn in_the_users_place(options: &Options) -> Option<Options> {
+    if options.launch.inherit_home && options.launch.cwd.is_some() {
+        return None;
+    }
+    let mut own = options.clone();
+    own.launch.inherit_home = true;
+    if own.launch.cwd.is_none() {
+        own.launch.cwd = Some(std::env::current_dir().ok()?);
+    }
+    Some(own)
+}
+
 fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
+    if let Some(mut hopeless) = found.hopeless {
+        for id in coverage::covered(hopeless.judge.revision()) {
+            hopeless.judge.blocked(&id, hopeless.by);
+        }
+        report.judgements = settle(run, vec![hopeless.judge]);
+        return;
+    }
     report.target.server_info = found.server_info();
     report.target.unknown_revisions.clone_from(&found.unknown);
     report.target.remarks.clone_from(&found.remarks);

@@ -1,6 +1,7 @@
 //! Reads a transcript; every error names its line and column.
 
 use std::collections::HashSet;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -368,153 +369,131 @@ impl Parser {
     }
 
     fn directive(&mut self, line: &Logical<'_>, word: &str, from: usize) -> Result<(), Fault> {
-        let rest = line.text[from..].trim_end();
-        let some = |what: &str| match rest.is_empty() {
-            true => Err(line.fault(line.text.len(), format!("`@{word}` needs {what}"))),
-            false => Ok(rest),
-        };
-        let none = || match rest.is_empty() {
-            true => Ok(()),
-            false => Err(line.fault(from, format!("`@{word}` takes nothing"))),
-        };
-        let own_process = |parser: &mut Parser, action| {
-            parser.done.fresh = true;
-            parser.step(line, action);
-            Ok(())
-        };
-        match word {
-            "check" => self.check(line, some("one or more requirement ids")?),
+        let said = Said { line, word, from };
+        if self.subject(&said)? || self.process(&said)? || self.course(&said)? {
+            return Ok(());
+        }
+        let message = format!("there is no directive `@{word}`; docs/transcripts.md has the list");
+        Err(line.fault(0, message))
+    }
+
+    /// Directives on what the transcript is about. False if it is none of them.
+    fn subject(&mut self, said: &Said<'_>) -> Result<bool, Fault> {
+        match said.word {
+            "check" => self.check(said.line, said.some("one or more requirement ids")?),
             "revision" => {
-                let span = Span::parse(some("revisions, as in 2025-03-26..2025-11-25")?);
-                self.done.span = span.map_err(|message| line.fault(from, message))?;
+                let span = Span::parse(said.some("revisions, as in 2025-03-26..2025-11-25")?);
+                self.done.span = span.map_err(|message| said.fault(message))?;
             }
             "level" => {
                 let levels = "`fail`, `warn` or `note`";
-                let breach = breach(some(levels)?);
-                let fault = || line.fault(from, format!("a level is {levels}"));
+                let breach = breach(said.some(levels)?);
+                let fault = || said.fault(format!("a level is {levels}"));
                 self.done.breach = Some(breach.ok_or_else(fault)?);
             }
-            "note" => self.done.notes.push(some("a text")?.into()),
-            "requires" => self.requires(line, from, rest)?,
-            "session" => match rest {
-                "fresh" => self.done.fresh = true,
-                "shared" => {}
-                _ => return Err(line.fault(from, "a session is `fresh` or `shared`")),
-            },
-            "handshake" => match rest {
-                "none" => {
-                    self.done.handshake = false;
-                    self.done.fresh = true;
-                }
-                _ => return Err(line.fault(from, "`@handshake none` is the only form")),
-            },
+            "note" => self.done.notes.push(said.some("a text")?.into()),
+            "requires" => self.requires(said)?,
             "rejudge" => {
-                none()?;
+                said.none()?;
                 self.done.rejudge = true;
             }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Directives on the process: it is the transcript's own then. False if it is none of them.
+    fn process(&mut self, said: &Said<'_>) -> Result<bool, Fault> {
+        let (line, from) = (said.line, said.from);
+        let action = match said.word {
+            "session" => {
+                match said.rest() {
+                    "fresh" => self.done.fresh = true,
+                    "shared" => {}
+                    _ => return Err(said.fault("a session is `fresh` or `shared`")),
+                }
+                return Ok(true);
+            }
+            "handshake" => {
+                if said.rest() != "none" {
+                    return Err(said.fault("`@handshake none` is the only form"));
+                }
+                self.done.handshake = false;
+                self.done.fresh = true;
+                return Ok(true);
+            }
+            "restart" => match said.rest() {
+                "" => Action::Restart { kill: false },
+                "kill" => Action::Restart { kill: true },
+                _ => return Err(said.fault("it is `@restart` or `@restart kill`")),
+            },
+            "close-stdin" => {
+                said.none()?;
+                Action::CloseStdin
+            }
+            "exit" => exit(said)?,
+            "args" => {
+                let args = words(line, from, said.some("arguments")?)?;
+                let args = args.iter().map(|(at, arg)| self.plain(line, *at, arg));
+                Action::Args(args.collect::<Result<_, _>>()?)
+            }
+            "env" => self.env(said)?,
+            "unset" => {
+                let name = said.some("the name of a variable of the environment")?;
+                if name.contains(char::is_whitespace) || name.contains('=') {
+                    return Err(said.fault("it is one name"));
+                }
+                Action::Env(name.into(), None)
+            }
+            "file" => file(said)?,
+            "declare" => match self.json(line, from)? {
+                Value::Object(capabilities) => Action::Declare(capabilities),
+                _ => return Err(said.fault("client capabilities are an object")),
+            },
+            "answer" => Action::Answer(self.answer(said)?),
+            _ => return Ok(false),
+        };
+        self.done.fresh = true;
+        self.step(line, action);
+        Ok(true)
+    }
+
+    /// Directives on the course of the exchange. False if it is none of them.
+    fn course(&mut self, said: &Said<'_>) -> Result<bool, Fault> {
+        let action = match said.word {
             "chunks" => {
-                let size = some("a number of bytes")?.parse().ok().filter(|&n| n > 0);
-                let fault = || line.fault(from, "`@chunks` needs a number of bytes, at least 1");
-                self.chunks = Some(size.ok_or_else(fault)?);
-                self.prefix_at = Some(line.place(0));
+                let size = said.some("a number of bytes")?.parse().ok();
+                let fault = || said.fault("`@chunks` needs a number of bytes, at least 1");
+                self.chunks = Some(size.filter(|&n| n > 0).ok_or_else(fault)?);
+                self.prefix_at = Some(said.line.place(0));
+                return Ok(true);
             }
             "no-newline" => {
-                none()?;
+                said.none()?;
                 self.no_newline = true;
-                self.prefix_at = Some(line.place(0));
+                self.prefix_at = Some(said.line.place(0));
+                return Ok(true);
             }
-            "silence" => {
-                let time = duration(line, from, rest)?;
-                self.step(line, Action::Silence(time));
-            }
-            "wait" => {
-                let time = duration(line, from, rest)?;
-                self.step(line, Action::Wait(time));
-            }
-            "timeout" => {
-                let time = duration(line, from, rest)?;
-                self.step(line, Action::Timeout(time));
-            }
-            "restart" => {
-                let kill = match rest {
-                    "" => false,
-                    "kill" => true,
-                    _ => return Err(line.fault(from, "it is `@restart` or `@restart kill`")),
-                };
-                return own_process(self, Action::Restart { kill });
-            }
-            "close-stdin" => {
-                none()?;
-                return own_process(self, Action::CloseStdin);
-            }
-            "exit" => {
-                let action = exit(line, from, rest)?;
-                return own_process(self, action);
-            }
-            "args" => {
-                let args = words(line, from, some("arguments")?)?;
-                let args = args.iter().map(|(at, arg)| self.plain(line, *at, arg));
-                let args = args.collect::<Result<_, _>>()?;
-                return own_process(self, Action::Args(args));
-            }
-            "env" => {
-                let form = "`@env NAME=value`";
-                let (name, value) = some(form)?
-                    .split_once('=')
-                    .filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace))
-                    .ok_or_else(|| line.fault(from, format!("the form is {form}")))?;
-                let value = self.plain(line, from + name.len() + 1, value)?;
-                return own_process(self, Action::Env(name.into(), Some(value)));
-            }
-            "unset" => {
-                let name = some("the name of a variable of the environment")?;
-                if name.contains(char::is_whitespace) || name.contains('=') {
-                    return Err(line.fault(from, "it is one name"));
-                }
-                return own_process(self, Action::Env(name.into(), None));
-            }
-            "file" => {
-                let path = some("a path below $TMP")?;
-                let parts = std::path::Path::new(path).components();
-                if parts
-                    .into_iter()
-                    .any(|part| !matches!(part, std::path::Component::Normal(_)))
-                {
-                    let message = "the path is relative to $TMP and may not lead out of it";
-                    return Err(line.fault(from, message));
-                }
-                let mut body = line.body.join("\n");
-                if !line.body.is_empty() {
-                    body.push('\n');
-                }
-                let path = path.into();
-                return own_process(self, Action::File { path, body });
-            }
-            "allow" => {
-                let allow = self.allow(line, from, some("what is allowed")?)?;
-                self.step(line, Action::Allow(allow));
-            }
-            "forbid" => {
-                let pattern = self.pattern(line, from)?;
-                self.step(line, Action::Forbid(pattern));
-            }
-            "declare" => {
-                let Value::Object(capabilities) = self.json(line, from)? else {
-                    return Err(line.fault(from, "client capabilities are an object"));
-                };
-                return own_process(self, Action::Declare(capabilities));
-            }
-            "answer" => {
-                let answer = self.answer(line, from, some("a method and a result, or `none`")?)?;
-                return own_process(self, Action::Answer(answer));
-            }
-            _ => {
-                let message =
-                    format!("there is no directive `@{word}`; docs/transcripts.md has the list");
-                return Err(line.fault(0, message));
-            }
-        }
-        Ok(())
+            "silence" => Action::Silence(said.duration()?),
+            "wait" => Action::Wait(said.duration()?),
+            "timeout" => Action::Timeout(said.duration()?),
+            "allow" => Action::Allow(self.allow(said)?),
+            "forbid" => Action::Forbid(self.pattern(said.line, said.from)?),
+            _ => return Ok(false),
+        };
+        self.step(said.line, action);
+        Ok(true)
+    }
+
+    fn env(&mut self, said: &Said<'_>) -> Result<Action, Fault> {
+        let form = "`@env NAME=value`";
+        let (name, value) = said
+            .some(form)?
+            .split_once('=')
+            .filter(|(name, _)| !name.is_empty() && !name.contains(char::is_whitespace))
+            .ok_or_else(|| said.fault(format!("the form is {form}")))?;
+        let value = self.plain(said.line, said.from + name.len() + 1, value)?;
+        Ok(Action::Env(name.into(), Some(value)))
     }
 
     fn check(&mut self, line: &Logical<'_>, rest: &str) {
@@ -527,8 +506,8 @@ impl Parser {
         self.step(line, Action::Check(ids));
     }
 
-    fn requires(&mut self, line: &Logical<'_>, from: usize, rest: &str) -> Result<(), Fault> {
-        let mut words = rest.split_whitespace().peekable();
+    fn requires(&mut self, said: &Said<'_>) -> Result<(), Fault> {
+        let mut words = said.rest().split_whitespace().peekable();
         let not = words.next_if_eq(&"not").is_some();
         let requires = match (words.next(), words.next(), words.next()) {
             (Some(kind @ ("capability" | "tool")), Some(name), None) => Requires {
@@ -539,42 +518,41 @@ impl Parser {
             _ => {
                 let message = "the form is `@requires capability NAME` or `@requires tool NAME`, \
                                with `not` before it for the opposite";
-                return Err(line.fault(from, message));
+                return Err(said.fault(message));
             }
         };
         self.done.requires.push(requires);
         Ok(())
     }
 
-    fn allow(&mut self, line: &Logical<'_>, from: usize, rest: &str) -> Result<Allow, Fault> {
-        Ok(match rest {
+    fn allow(&mut self, said: &Said<'_>) -> Result<Allow, Fault> {
+        Ok(match said.some("what is allowed")? {
             "nothing" => Allow::Nothing,
             "anything" => Allow::Anything,
             "text" => Allow::Text,
             "errors" => Allow::Errors,
             "requests" => Allow::Requests,
             method if method.starts_with("notifications/") => Allow::Method(method.into()),
-            json if json.starts_with(['{', '[']) => Allow::Fits(self.pattern(line, from)?),
+            json if json.starts_with(['{', '[']) => {
+                Allow::Fits(self.pattern(said.line, said.from)?)
+            }
             _ => {
                 let message = "allowed can be `nothing`, `anything`, `text`, `errors`, `requests`, \
                                a `notifications/…` method, or a JSON pattern";
-                return Err(line.fault(from, message));
+                return Err(said.fault(message));
             }
         })
     }
 
-    fn answer(
-        &mut self,
-        line: &Logical<'_>,
-        from: usize,
-        rest: &str,
-    ) -> Result<Option<(String, Template)>, Fault> {
+    fn answer(&mut self, said: &Said<'_>) -> Result<Option<(String, Template)>, Fault> {
+        let rest = said.some("a method and a result, or `none`")?;
+        let line = said.line;
         if rest == "none" {
             return Ok(None);
         }
         let method = rest.split_whitespace().next().unwrap_or_default();
         let after = &rest[method.len()..];
-        let from = from + rest.len() - after.trim_start().len();
+        let from = said.from + rest.len() - after.trim_start().len();
         self.json(line, from)?;
         let known = &self.known;
         let result = Template::line(&line.text[from..], &mut |name, _| known.contains(name))
@@ -597,6 +575,43 @@ fn breach(text: &str) -> Option<Breach> {
     all.into_iter().find(|&breach| level(breach) == text)
 }
 
+/// A directive with the line on which it stands.
+struct Said<'a> {
+    line: &'a Logical<'a>,
+    word: &'a str,
+    /// Where what follows the word begins.
+    from: usize,
+}
+
+impl Said<'_> {
+    /// What follows the word.
+    fn rest(&self) -> &str {
+        self.line.text[self.from..].trim_end()
+    }
+
+    fn fault(&self, message: impl Into<String>) -> Fault {
+        self.line.fault(self.from, message)
+    }
+
+    fn some(&self, what: &str) -> Result<&str, Fault> {
+        match self.rest() {
+            "" => Err(self.fault(format!("`@{}` needs {what}", self.word))),
+            rest => Ok(rest),
+        }
+    }
+
+    fn none(&self) -> Result<(), Fault> {
+        match self.rest() {
+            "" => Ok(()),
+            _ => Err(self.fault(format!("`@{}` takes nothing", self.word))),
+        }
+    }
+
+    fn duration(&self) -> Result<Duration, Fault> {
+        duration(self.line, self.from, self.rest())
+    }
+}
+
 /// `300ms`, `5s`, `1.5s`.
 fn duration(line: &Logical<'_>, from: usize, text: &str) -> Result<Duration, Fault> {
     let seconds = match text.strip_suffix("ms") {
@@ -614,20 +629,31 @@ fn duration(line: &Logical<'_>, from: usize, text: &str) -> Result<Duration, Fau
     })
 }
 
-fn exit(line: &Logical<'_>, from: usize, rest: &str) -> Result<Action, Fault> {
-    let form = || {
-        line.fault(
-            from,
-            "the form is `@exit 0 within 5s` or `@exit any within 5s`",
-        )
-    };
+fn exit(said: &Said<'_>) -> Result<Action, Fault> {
+    let form = || said.fault("the form is `@exit 0 within 5s` or `@exit any within 5s`");
+    let rest = said.rest();
     let (code, time) = rest.split_once(" within ").ok_or_else(form)?;
-    let within = duration(line, from + rest.len() - time.len(), time.trim())?;
+    let at = said.from + rest.len() - time.len();
+    let within = duration(said.line, at, time.trim())?;
     let code = match code.trim() {
         "any" => None,
         code => Some(code.parse().map_err(|_| form())?),
     };
     Ok(Action::Exit { code, within })
+}
+
+fn file(said: &Said<'_>) -> Result<Action, Fault> {
+    let path = said.some("a path below $TMP")?;
+    let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
+    if !Path::new(path).components().all(inside) {
+        return Err(said.fault("the path is relative to $TMP and may not lead out of it"));
+    }
+    let mut body = said.line.body.join("\n");
+    if !said.line.body.is_empty() {
+        body.push('\n');
+    }
+    let path = path.into();
+    Ok(Action::File { path, body })
 }
 
 /// Words as in a shell: separated by spaces, `"…"` holds spaces, `\` takes the next character.

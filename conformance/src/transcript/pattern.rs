@@ -214,18 +214,19 @@ impl Pattern {
     pub(super) fn fit(&self, value: &Value, vars: &Vars) -> Result<Vec<(String, Value)>, Mismatch> {
         let mut fitting = Fitting {
             vars,
-            lenient: false,
+            lenient: None,
             taken: Vec::new(),
         };
         fitting.fit(self, Some(value), "")?;
         Ok(fitting.taken)
     }
 
-    /// Whether the value could fit once the variables that have no value yet have one.
-    pub(super) fn could_fit(&self, value: &Value, vars: &Vars) -> bool {
+    /// Whether the value could fit once the variables that have no value yet have one; but for
+    /// `ids`, which no message can have before they are made.
+    pub(super) fn could_fit(&self, value: &Value, vars: &Vars, ids: &[String]) -> bool {
         let mut fitting = Fitting {
             vars,
-            lenient: true,
+            lenient: Some(ids),
             taken: Vec::new(),
         };
         fitting.fit(self, Some(value), "").is_ok()
@@ -381,7 +382,8 @@ impl fmt::Display for Kind {
 
 struct Fitting<'a> {
     vars: &'a Vars,
-    lenient: bool,
+    /// Variables without a value fit anything, except these.
+    lenient: Option<&'a [String]>,
     taken: Vec<(String, Value)>,
 }
 
@@ -432,7 +434,7 @@ impl Fitting<'_> {
             (Pattern::Text(template), value) => match self.text(template) {
                 Some(expected) if expected == *value => Ok(()),
                 Some(expected) => Err(differs(shorten(&expected))),
-                None if self.lenient => Ok(()),
+                None if self.excuses(template) => Ok(()),
                 None => Err(differs(format!("{pattern}, which has no value"))),
             },
             _ => Err(differs(shorten(&pattern.to_value()))),
@@ -490,6 +492,11 @@ impl Fitting<'_> {
             (Kind::Re(regex), Some(Value::String(text))) => regex.is_match(text),
             _ => false,
         }
+    }
+
+    fn excuses(&self, template: &Template) -> bool {
+        let made = |ids: &[String]| template.names().any(|name| ids.iter().any(|id| id == name));
+        self.lenient.is_some_and(|ids| !made(ids))
     }
 
     fn text(&self, template: &Template) -> Option<Value> {

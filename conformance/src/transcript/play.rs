@@ -601,7 +601,8 @@ impl<'r, 'a> Run<'r, 'a> {
         steps.iter().any(|step| {
             let patterns = step.action.patterns();
             let anything = matches!(step.action, Action::Expect(_)) && patterns.is_empty();
-            let fits = patterns.iter().any(|p| p.could_fit(value, &self.vars));
+            let ids = &self.transcript.ids;
+            let fits = patterns.iter().any(|p| p.could_fit(value, &self.vars, ids));
             fits || (anything && !is_notification(value))
         })
     }

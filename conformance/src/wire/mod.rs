@@ -107,7 +107,7 @@ pub const MAX_LOG: usize = 256 << 20;
 pub const MAX_LINES: usize = 250_000;
 
 /// The most that waits to be written to a process, in bytes.
-pub const MAX_QUEUED: usize = 256 << 20;
+pub const MAX_QUEUED: usize = 128 << 20;
 
 /// The most of standard error that is kept, in bytes.
 pub const MAX_STDERR: usize = 64 << 10;

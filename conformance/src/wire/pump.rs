@@ -19,6 +19,9 @@ const MAX_UNREAD_BYTES: usize = 64 << 20;
 /// What is read or written at once.
 const BLOCK: usize = 64 << 10;
 
+/// How often standard error is read after the end: more than a pipe holds.
+const MAX_LAST_READS: usize = 64;
+
 /// What a line takes in memory besides its bytes, and each JSON value in it: a fair guess.
 const LINE_COST: usize = 200;
 const VALUE_COST: usize = 100;
@@ -384,8 +387,18 @@ impl Pump<'_> {
         });
     }
 
-    /// Cancelled or done: what was read of a last line is told.
+    /// Cancelled or done: what still stands in standard error is kept, and what was read of a
+    /// last line is told.
     fn finish(mut self) {
+        let now = rustix::event::Timespec::default();
+        for _ in 0..MAX_LAST_READS {
+            let Some(stderr) = &self.stderr else { break };
+            let mut fds = [PollFd::new(stderr, PollFlags::IN)];
+            if !poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0) {
+                break;
+            }
+            self.drain();
+        }
         if let Some(rest) = self.framer.finish() {
             line(self.shared, rest);
         }

@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use touchstone::wire::Launch;
+use touchstone::wire::{Child, Launch};
 
 /// How to start an act.
 pub(crate) fn launch(name: &str) -> Launch {
@@ -44,6 +44,26 @@ pub(crate) fn act(name: &str) {
                 return;
             }
         },
+        "speaks-on-stderr-at-its-end" => {
+            say("ready\n");
+            read_to_end();
+            eprintln!("the reason");
+            exit(1);
+        }
+        "kills-all" => {
+            let mut child = Child::spawn(&launch("ignores-everything")).unwrap();
+            child.receive(std::time::Instant::now() + FOREVER);
+            touchstone::wire::kill_all();
+            let status = child.wait(std::time::Instant::now() + FOREVER);
+            let folder = child.folder();
+            let again = Child::spawn(&launch("echo")).unwrap_err().message;
+            say(&format!(
+                "{}\n",
+                json!([status.unwrap().to_string(), folder, again])
+            ));
+            // As an interrupted suite does: nothing is dropped.
+            exit(0);
+        }
         "ignores-everything" => {
             ignore_term();
             say("ready\n");

@@ -30,6 +30,8 @@ pub(crate) fn all() -> Vec<libtest_mimic::Trial> {
         home_and_folder_are_temporary_and_variables_are_set,
         home_and_folder_are_the_users_on_demand,
         a_program_that_does_not_exist_is_an_error,
+        the_last_words_on_stderr_are_kept,
+        an_interrupt_leaves_nothing_behind,
     ]
 }
 
@@ -329,4 +331,21 @@ fn a_program_that_does_not_exist_is_an_error() {
     launch.program = "/no/such/file".into();
     let error = Child::spawn(&launch).unwrap_err();
     assert!(error.message.contains("`/no/such/file` does not exist"));
+}
+
+fn the_last_words_on_stderr_are_kept() {
+    for _ in 0..20 {
+        let mut child = spawn("speaks-on-stderr-at-its-end");
+        assert_eq!(next(&mut child), "ready");
+        assert_eq!(child.stop(LONG).stderr, "the reason\n");
+    }
+}
+
+fn an_interrupt_leaves_nothing_behind() {
+    let mut child = spawn("kills-all");
+    let seen: [String; 3] = serde_json::from_str(&next(&mut child)).unwrap();
+    assert!(seen[0].contains("signal: 9"), "{}", seen[0]);
+    assert!(!std::path::Path::new(&seen[1]).exists());
+    assert_eq!(seen[2], "the run was interrupted");
+    child.stop(LONG);
 }
