@@ -19,7 +19,7 @@ use touchstone_server::toolchain::{Toolchain, rustc};
 /// With what the loop adds to stop the rest, the process is gone a second after its input.
 const GRACE: Duration = Duration::from_millis(600);
 
-/// A loop that has not ended by then hangs in a write that nobody reads.
+/// A loop that stands still for so long after the end hangs in a write that nobody reads.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
@@ -138,7 +138,13 @@ impl Read for Watched {
 }
 
 fn end_after_patience(stopper: &Stopper, code: i32) {
-    thread::sleep(PATIENCE);
+    loop {
+        let before = stopper.beats();
+        thread::sleep(PATIENCE);
+        if stopper.beats() == before {
+            break;
+        }
+    }
     stopper.cancel_all();
     thread::sleep(Duration::from_millis(200));
     process::exit(code);

@@ -9,6 +9,7 @@ mod upstream;
 
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -61,6 +62,7 @@ enum Event {
 pub struct Stopper {
     events: Sender<Event>,
     pool: Arc<Pool>,
+    beats: Arc<AtomicU64>,
 }
 
 impl Stopper {
@@ -68,6 +70,11 @@ impl Stopper {
     pub fn stop(&self, signal: i32) {
         // The loop may have ended already.
         let _ = self.events.send(Event::Stop(signal));
+    }
+
+    /// Grows while the loop gets on; stands still while it waits or hangs.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
     }
 
     /// Cancels all work from here: for a loop that hangs in a write nobody reads.
@@ -99,7 +106,11 @@ impl Loop {
             server,
             limits,
             events: receiver,
-            stopper: Stopper { events, pool },
+            stopper: Stopper {
+                events,
+                pool,
+                beats: Arc::default(),
+            },
             running: 0,
             gathered: Vec::with_capacity(CHUNK),
         }
@@ -181,6 +192,7 @@ impl Loop {
     }
 
     fn take(&mut self, outputs: Vec<Output>, output: &mut impl Write) -> Result<(), NobodyReads> {
+        self.stopper.beats.fetch_add(1, Ordering::Relaxed);
         for one in outputs {
             match one {
                 Output::Message(line) => {
