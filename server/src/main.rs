@@ -16,7 +16,10 @@ use touchstone_server::stdio::{End, Limits, Loop, Stopper};
 use touchstone_server::toolchain::config::Settings;
 use touchstone_server::toolchain::{Toolchain, rustc};
 
-/// A loop that has not ended by then hangs in a write that nobody reads.
+/// With what the loop adds to stop the rest, the process is gone a second after its input.
+const GRACE: Duration = Duration::from_millis(600);
+
+/// A loop that stands still for so long after the end hangs in a write that nobody reads.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     let limits = Limits {
         max_line: arguments.max_line,
         client_timeout: arguments.client_timeout,
+        grace: GRACE,
     };
     let serving = Loop::new(Server::new(options, families), limits);
     stop_on_signals(serving.stopper());
@@ -134,7 +138,13 @@ impl Read for Watched {
 }
 
 fn end_after_patience(stopper: &Stopper, code: i32) {
-    thread::sleep(PATIENCE);
+    loop {
+        let before = stopper.beats();
+        thread::sleep(PATIENCE);
+        if stopper.beats() == before {
+            break;
+        }
+    }
     stopper.cancel_all();
     thread::sleep(Duration::from_millis(200));
     process::exit(code);
