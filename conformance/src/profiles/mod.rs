@@ -21,7 +21,13 @@ struct Profile {
 
 const PROFILES: &[Profile] = &[Profile {
     name: "toolchain",
-    tools: &["searchSkills", "listSkills", "getSkills", "compile", "jit_execute"],
+    tools: &[
+        "searchSkills",
+        "listSkills",
+        "getSkills",
+        "compile",
+        "jit_execute",
+    ],
     judge: toolchain::judge,
 }];
 

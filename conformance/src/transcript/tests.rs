@@ -268,14 +268,43 @@ fn the_page_is_right() {
     }
     assert!(examples >= 15, "{examples}");
     let directives = [
-        "check", "revision", "requires", "session", "handshake", "level", "note", "rejudge",
-        "chunks", "no-newline", "silence", "wait", "timeout", "restart", "close-stdin", "exit",
-        "args", "env", "unset", "file", "allow", "forbid", "declare", "answer",
+        "check",
+        "revision",
+        "requires",
+        "session",
+        "handshake",
+        "level",
+        "note",
+        "rejudge",
+        "chunks",
+        "no-newline",
+        "silence",
+        "wait",
+        "timeout",
+        "restart",
+        "close-stdin",
+        "exit",
+        "args",
+        "env",
+        "unset",
+        "file",
+        "allow",
+        "forbid",
+        "declare",
+        "answer",
     ];
     for word in directives {
-        assert!(page.contains(&format!("`@{word}")), "@{word} is not explained");
-        let unknown = parse("t", &format!("@{word}\n")).err().map(|error| error.message);
-        assert!(!unknown.unwrap_or_default().contains("no directive"), "@{word}");
+        assert!(
+            page.contains(&format!("`@{word}")),
+            "@{word} is not explained"
+        );
+        let unknown = parse("t", &format!("@{word}\n"))
+            .err()
+            .map(|error| error.message);
+        assert!(
+            !unknown.unwrap_or_default().contains("no directive"),
+            "@{word}"
+        );
     }
 }
 

@@ -57,16 +57,21 @@ pub(super) fn key(profile: &mut Profile<'_>) -> Done {
     };
     let missed = first.remove("cacheHit") == Some(Value::Bool(false));
     let was_hit = second.remove("cacheHit") == Some(Value::Bool(true));
-    profile.rule("cache.hit", missed && was_hit && first == second, &server, || {
-        "The same request twice: a miss, then a hit with the same result is due.".to_owned()
-    });
+    profile.rule(
+        "cache.hit",
+        missed && was_hit && first == second,
+        &server,
+        || "The same request twice: a miss, then a hit with the same result is due.".to_owned(),
+    );
 
     let mut changed = program.clone();
     if let Some(text) = changed.files.values_mut().next() {
         text.push_str(&format!("{} changed\n", profile.pack.comment));
     }
     let again = hit(&mut server, "jit_execute", &changed)?;
-    profile.rule("cache.files", !again, &server, || "A changed file is still a hit.".to_owned());
+    profile.rule("cache.files", !again, &server, || {
+        "A changed file is still a hit.".to_owned()
+    });
     let mut moved = program.clone();
     moved.files = program
         .files
@@ -74,17 +79,24 @@ pub(super) fn key(profile: &mut Profile<'_>) -> Done {
         .map(|(path, text)| (format!("moved/{path}"), text.clone()))
         .collect();
     let again = hit(&mut server, "jit_execute", &moved)?;
-    profile.rule("cache.files", !again, &server, || "A file in another folder is still a hit.".to_owned());
+    profile.rule("cache.files", !again, &server, || {
+        "A file in another folder is still a hit.".to_owned()
+    });
 
     let again = hit(&mut server, "compile", &program)?;
     profile.rule("cache.tool", !again, &server, || {
         "`compile` of what `jit_execute` ran before is a hit.".to_owned()
     });
 
-    let (one, other) = (profile.program("two-entries")?, profile.program("two-entries-other")?);
+    let (one, other) = (
+        profile.program("two-entries")?,
+        profile.program("two-entries-other")?,
+    );
     hit(&mut server, "jit_execute", &one)?;
     let again = hit(&mut server, "jit_execute", &other)?;
-    profile.rule("cache.entry", !again, &server, || "Another entry of the same tree is a hit.".to_owned());
+    profile.rule("cache.entry", !again, &server, || {
+        "Another entry of the same tree is a hit.".to_owned()
+    });
 
     lengths(profile, &mut server)?;
     server.stop(profile.options);
@@ -183,7 +195,9 @@ pub(super) fn store(profile: &mut Profile<'_>) -> Done {
     server.stop(profile.options);
     let mut server = profile.start(&folder, &[])?;
     let again = hit(&mut server, "jit_execute", &program)?;
-    profile.rule("cache.restart", again, &server, || "After a restart the request is a miss.".to_owned());
+    profile.rule("cache.restart", again, &server, || {
+        "After a restart the request is a miss.".to_owned()
+    });
     server.stop(profile.options);
     Ok(())
 }
@@ -251,7 +265,11 @@ fn least_recent(profile: &mut Profile<'_>, pause: Duration) -> Result<bool, Stri
         format!("With `--cache-max-entries=2` the cache holds {count} entries.")
     });
     profile.rule("cache.lru", kept && gone, &server, || {
-        let what = if kept { "the one used least recently is still there" } else { "the one used last but one is gone" };
+        let what = if kept {
+            "the one used least recently is still there"
+        } else {
+            "the one used last but one is gone"
+        };
         format!("After the requests a, b, a, c in a cache of two, {what}.")
     });
     server.stop(profile.options);
@@ -259,7 +277,11 @@ fn least_recent(profile: &mut Profile<'_>, pause: Duration) -> Result<bool, Stri
 }
 
 fn three(profile: &mut Profile<'_>) -> Result<[Program; 3], String> {
-    Ok([profile.fresh("ok")?, profile.fresh("ok")?, profile.fresh("ok")?])
+    Ok([
+        profile.fresh("ok")?,
+        profile.fresh("ok")?,
+        profile.fresh("ok")?,
+    ])
 }
 
 fn max_bytes(profile: &mut Profile<'_>) -> Done {
@@ -270,7 +292,9 @@ fn max_bytes(profile: &mut Profile<'_>) -> Done {
     let size: u64 = entries(folder.path()).0.values().sum();
     server.stop(profile.options);
     if size == 0 {
-        profile.judge.blocked("toolchain.cache.max-bytes", "toolchain.cache.one-file");
+        profile
+            .judge
+            .blocked("toolchain.cache.max-bytes", "toolchain.cache.one-file");
         return Ok(());
     }
     let folder: TempDir = temporary()?;

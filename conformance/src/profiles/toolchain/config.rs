@@ -26,7 +26,9 @@ fn echoed(server: &Server) -> Option<[Value; 5]> {
 pub(super) fn precedence(profile: &mut Profile<'_>) -> Result<(), String> {
     if profile.revision.era() != Era::Handshake {
         for rule in RULES {
-            profile.judge.not_applicable(rule, "The server does not speak the handshake era.");
+            profile
+                .judge
+                .not_applicable(rule, "The server does not speak the handshake era.");
         }
         return Ok(());
     }
@@ -52,15 +54,60 @@ pub(super) fn precedence(profile: &mut Profile<'_>) -> Result<(), String> {
         "--cache-max-bytes=3100".to_owned(),
         "--cache-max-entries=32".to_owned(),
     ];
-    let defaults = [json!(true), json!("/tmp/cajeta-mcp-cache"), json!(3600), json!(104_857_600), json!(256)];
+    let defaults = [
+        json!(true),
+        json!("/tmp/cajeta-mcp-cache"),
+        json!(3600),
+        json!(104_857_600),
+        json!(256),
+    ];
     let cases = [
         ("config.default", Vec::new(), Vec::new(), defaults),
-        ("config.file", vec![config.clone()], Vec::new(), [json!(false), json!(dir("file")), json!(11), json!(1_100), json!(12)]),
-        ("config.environment", vec![config], variables.to_vec(), [json!(true), json!(env_dir), json!(21), json!(2_100), json!(22)]),
-        ("config.flag", flags, variables.to_vec(), [json!(false), json!(dir("flag")), json!(31), json!(3_100), json!(32)]),
+        (
+            "config.file",
+            vec![config.clone()],
+            Vec::new(),
+            [
+                json!(false),
+                json!(dir("file")),
+                json!(11),
+                json!(1_100),
+                json!(12),
+            ],
+        ),
+        (
+            "config.environment",
+            vec![config],
+            variables.to_vec(),
+            [
+                json!(true),
+                json!(env_dir),
+                json!(21),
+                json!(2_100),
+                json!(22),
+            ],
+        ),
+        (
+            "config.flag",
+            flags,
+            variables.to_vec(),
+            [
+                json!(false),
+                json!(dir("flag")),
+                json!(31),
+                json!(3_100),
+                json!(32),
+            ],
+        ),
     ];
     for (rule, flags, variables, wanted) in cases {
-        let server = Server::start(profile.options, profile.revision, &flags, &variables, profile.processes)?;
+        let server = Server::start(
+            profile.options,
+            profile.revision,
+            &flags,
+            &variables,
+            profile.processes,
+        )?;
         let Some(echo) = echoed(&server) else {
             profile.rule("config.echo", false, &server, || {
                 "The initialize result has no `cacheConfig`.".to_owned()
@@ -73,7 +120,11 @@ pub(super) fn precedence(profile: &mut Profile<'_>) -> Result<(), String> {
         };
         profile.rule("config.echo", true, &server, String::new);
         profile.rule(rule, echo == wanted, &server, || {
-            format!("`cacheConfig` says {}; {} is due.", json!(echo), json!(wanted))
+            format!(
+                "`cacheConfig` says {}; {} is due.",
+                json!(echo),
+                json!(wanted)
+            )
         });
         server.stop(profile.options);
     }

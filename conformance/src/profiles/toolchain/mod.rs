@@ -87,7 +87,9 @@ pub(super) fn judge(
     }
     // A rule of which nothing was said could not be judged; the first problem says why.
     let rules = || requirement::catalogue().iter().filter(|r| r.area == AREA);
-    let why = problems.first().map_or("No check came to this rule.", String::as_str);
+    let why = problems
+        .first()
+        .map_or("No check came to this rule.", String::as_str);
     for rule in rules() {
         if !profile.judge.heard_of(&rule.id) {
             profile.judge.error(&rule.id, why);
@@ -120,7 +122,9 @@ fn choose(
             continue;
         };
         match server.call("compile", &program.arguments()) {
-            Said::Fields(fields) if fields.get("exitStatus").and_then(serde_json::Value::as_i64) == Some(0) => {
+            Said::Fields(fields)
+                if fields.get("exitStatus").and_then(serde_json::Value::as_i64) == Some(0) =>
+            {
                 chosen = Some(pack);
                 break;
             }
@@ -137,14 +141,22 @@ fn choose(
 fn describe(said: &Said) -> String {
     match said {
         Said::Fields(fields) => {
-            let status = fields.get("exitStatus").map_or("none".to_owned(), ToString::to_string);
+            let status = fields
+                .get("exitStatus")
+                .map_or("none".to_owned(), ToString::to_string);
             format!("a result with exitStatus {status}")
         }
         Said::Refused(code) => {
-            format!("error {}", code.map_or("without a code".to_owned(), |code| code.to_string()))
+            format!(
+                "error {}",
+                code.map_or("without a code".to_owned(), |code| code.to_string())
+            )
         }
         Said::ToolError(text) => {
-            format!("a result with `isError` ({})", crate::checks::exchange::shorten(text, 120))
+            format!(
+                "a result with `isError` ({})",
+                crate::checks::exchange::shorten(text, 120)
+            )
         }
         Said::Nothing(why) => why.clone(),
     }
@@ -156,7 +168,13 @@ fn temporary() -> Result<TempDir, String> {
 
 impl Profile<'_> {
     fn start(&self, folder: &TempDir, more: &[&str]) -> Result<Server, String> {
-        Server::with_cache(self.options, self.revision, folder.path(), more, self.processes)
+        Server::with_cache(
+            self.options,
+            self.revision,
+            folder.path(),
+            more,
+            self.processes,
+        )
     }
 
     /// The program of the pack; one that lacks it cannot be judged by it.
@@ -197,7 +215,9 @@ impl Profile<'_> {
         match said {
             Said::Fields(fields) => Some(fields),
             other => {
-                self.rule(id, false, server, || format!("{what}: {}.", describe(&other)));
+                self.rule(id, false, server, || {
+                    format!("{what}: {}.", describe(&other))
+                });
                 None
             }
         }

@@ -97,8 +97,13 @@ pub(super) fn all(folder: Option<&Path>) -> Result<Vec<Pack>, String> {
         None => {
             for dir in EMBEDDED.dirs() {
                 let file = dir.path().join("pack.toml");
-                let text = EMBEDDED.get_file(&file).and_then(|file| file.contents_utf8());
-                texts.push((file.display().to_string(), text.unwrap_or_default().to_owned()));
+                let text = EMBEDDED
+                    .get_file(&file)
+                    .and_then(|file| file.contents_utf8());
+                texts.push((
+                    file.display().to_string(),
+                    text.unwrap_or_default().to_owned(),
+                ));
             }
         }
         Some(folder) => {

@@ -60,7 +60,9 @@ impl Server {
         launch.args.extend(flags.iter().map(OsString::from));
         for name in VARIABLES {
             let value = variables.iter().find(|(other, _)| *other == name);
-            launch.env.push((name.into(), value.map(|(_, value)| value.into())));
+            launch
+                .env
+                .push((name.into(), value.map(|(_, value)| value.into())));
         }
         let mut client = Client::start(&launch, options.limits, revision).map_err(|e| e.message)?;
         processes.fetch_add(1, Ordering::Relaxed);
@@ -104,9 +106,7 @@ impl Server {
         let until = std::time::Instant::now() + COMPILE;
         match self.client.reply(&id, until) {
             Reply::Result { result, .. } => fields(&result),
-            Reply::Error { error, .. } => {
-                Said::Refused(error.get("code").and_then(Value::as_i64))
-            }
+            Reply::Error { error, .. } => Said::Refused(error.get("code").and_then(Value::as_i64)),
             Reply::Silence => Said::Nothing(format!("`{tool}` was not answered")),
             Reply::Gone => Said::Nothing(format!("the server ended during `{tool}`")),
         }
