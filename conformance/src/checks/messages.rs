@@ -10,6 +10,7 @@ use crate::client::Reply;
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
+use crate::wire::{Body, Event};
 
 pub(super) const CHECKS: &[Check] = &[Check {
     name: "messages.ids",
@@ -183,7 +184,6 @@ fn envelope(exchange: &Exchange<'_>, judge: &mut Judge) {
 }
 
 fn no_batch_output(exchange: &Exchange<'_>, judge: &mut Judge) {
-    use crate::wire::{Body, Event};
     // An array that answers an array of ours is told by `batch.removed`.
     let sent_array = exchange.log.iter().any(|entry| {
         matches!(&entry.event, Event::Sent(bytes) if bytes.trim_ascii_start().starts_with(b"["))
@@ -280,11 +280,12 @@ fn lost_requests(exchange: &Exchange<'_>) -> usize {
     requests.count()
 }
 
+/// Shorter lines than this every server reads; longer ones have a rule of their own.
+const SHORT: usize = 64 << 10;
+
 /// Where lines were sent that a server may refuse without reading their id: what is no message,
 /// batches, and lines longer than its bound may be.
 fn unreadable(exchange: &Exchange<'_>) -> Vec<usize> {
-    /// Shorter lines than this every server reads.
-    const SHORT: usize = 64 << 10;
     let odd = exchange
         .sent
         .iter()
@@ -295,7 +296,7 @@ fn unreadable(exchange: &Exchange<'_>) -> Vec<usize> {
         .iter()
         .enumerate()
         .filter_map(|(at, entry)| match &entry.event {
-            crate::wire::Event::Sent(bytes) if bytes.len() > SHORT => Some(at),
+            Event::Sent(bytes) if bytes.len() > SHORT => Some(at),
             _ => None,
         });
     odd.chain(long).collect()
@@ -325,9 +326,11 @@ fn unanswered(
         let SentKind::Request { id, method, .. } = &sent.kind else {
             continue;
         };
+        let long =
+            matches!(&exchange.log[sent.at].event, Event::Sent(bytes) if bytes.len() > SHORT);
         let waited = end.saturating_sub(exchange.log[sent.at].at) >= exchange.patience;
         let open = method == "subscriptions/listen" || cancelled.contains(&id.to_string());
-        if waited && !open && !answered.contains_key(&index) {
+        if waited && !open && !long && !answered.contains_key(&index) {
             judge.broken(
                 "jsonrpc.response.exactly-one",
                 format!("`{method}` with id {id} was never answered."),
