@@ -288,8 +288,11 @@ impl Client {
                 }
                 at += 1;
             }
-            if self.next(until) == Received::Timeout || self.log().len() == at {
-                return None;
+            // Lines that the log had already are handed out first; only the end is the end.
+            match self.next(until) {
+                Received::Line(_) => {}
+                Received::End if self.log().len() > at => {}
+                Received::End | Received::Timeout => return None,
             }
         }
     }
