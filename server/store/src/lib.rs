@@ -7,12 +7,13 @@
 
 pub mod edn;
 mod error;
-
+pub mod memory;
 pub mod pull;
 pub mod query;
 mod schema;
 mod storage;
 mod transact;
+pub mod transactor;
 
 mod value;
 

@@ -5,6 +5,12 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use touchstone_store::edn::{Decimal, Edn, Instant, MAX_DEPTH, locate, read};
 
+/// `PROPTEST_CASES` asks for more than the usual number of cases.
+fn cases(usual: u32) -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(asked.unwrap_or(usual)) }
+}
+
 fn name() -> impl Strategy<Value = String> {
     let part = "[a-zA-Z*!_?$%&=<>é][a-zA-Z0-9*+!_?$%&=<>.:#'-]{0,6}";
     prop_oneof![part.prop_map(|s: String| s), (part, part).prop_map(|(a, b)| format!("{a}/{b}"))]
@@ -56,7 +62,7 @@ fn form() -> impl Strategy<Value = Edn> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn what_is_printed_reads_back_equal(form in form()) {
