@@ -80,11 +80,17 @@ const KEYWORDS: &[(Kind, &str)] = &[
 impl Kind {
     /// The keyword's text, without the colon.
     pub fn keyword(self) -> &'static str {
-        KEYWORDS.iter().find(|(kind, _)| *kind == self).map_or("memory/storage", |(_, keyword)| keyword)
+        KEYWORDS
+            .iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("memory/storage", |(_, keyword)| keyword)
     }
 
     fn from_keyword(text: &str) -> Kind {
-        KEYWORDS.iter().find(|(_, keyword)| *keyword == text).map_or(Kind::Storage, |(kind, _)| *kind)
+        KEYWORDS
+            .iter()
+            .find(|(_, keyword)| *keyword == text)
+            .map_or(Kind::Storage, |(kind, _)| *kind)
     }
 }
 
@@ -173,7 +179,12 @@ impl Error {
 
     /// Turns the path to the wrong part into a position in the text that was read.
     pub fn in_text(mut self, argument: &str, text: &str) -> Error {
-        if self.0.argument.as_deref().is_some_and(|other| other != argument) {
+        if self
+            .0
+            .argument
+            .as_deref()
+            .is_some_and(|other| other != argument)
+        {
             return self;
         }
         if self.0.position.is_none() {
@@ -186,8 +197,10 @@ impl Error {
     /// The error as the memory tools show it.
     pub fn to_edn(&self) -> Edn {
         let details = &self.0;
-        let mut members =
-            vec![("kala/error", Edn::keyword(details.kind.keyword())), ("message", Edn::str(&details.message))];
+        let mut members = vec![
+            ("kala/error", Edn::keyword(details.kind.keyword())),
+            ("message", Edn::str(&details.message)),
+        ];
         if let Some(argument) = &details.argument {
             members.push(("argument", Edn::str(argument)));
         }
@@ -205,22 +218,40 @@ impl Error {
         if let Some(value) = &details.value {
             members.push(("value", short_value(value)));
         }
-        Edn::Map(members.into_iter().map(|(key, value)| (Edn::keyword(key), value)).collect())
+        Edn::Map(
+            members
+                .into_iter()
+                .map(|(key, value)| (Edn::keyword(key), value))
+                .collect(),
+        )
     }
 
     /// Reads back what [`Error::to_edn`] made, for a client of a transactor.
     pub(crate) fn from_edn(form: &Edn) -> Error {
         let text = |key| form.get(key).and_then(Edn::as_str).map(str::to_owned);
         let name = |key| form.get(key).and_then(Edn::as_keyword).map(str::to_owned);
-        let number = |key| form.get(key).and_then(Edn::as_int).and_then(|n| usize::try_from(n).ok());
+        let number = |key| {
+            form.get(key)
+                .and_then(Edn::as_int)
+                .and_then(|n| usize::try_from(n).ok())
+        };
         let kind = Kind::from_keyword(&name("kala/error").unwrap_or_default());
-        let mut error = Error::new(kind, text("message").unwrap_or_else(|| "the transactor gave no reason".to_owned()));
+        let mut error = Error::new(
+            kind,
+            text("message").unwrap_or_else(|| "the transactor gave no reason".to_owned()),
+        );
         error.0.argument = text("argument");
         error.0.attribute = name("attribute");
         error.0.nearest = name("nearest");
         error.0.value = form.get("value").cloned();
-        if let (Some(line), Some(column), Some(offset)) = (number("line"), number("column"), number("offset")) {
-            error.0.position = Some(Position { offset, line, column });
+        if let (Some(line), Some(column), Some(offset)) =
+            (number("line"), number("column"), number("offset"))
+        {
+            error.0.position = Some(Position {
+                offset,
+                line,
+                column,
+            });
         }
         error
     }
@@ -229,7 +260,11 @@ impl Error {
 /// A value that is long to print is shown as the start of its text.
 fn short_value(value: &Edn) -> Edn {
     let brief = value.brief(200);
-    if brief.ends_with('…') { Edn::str(&brief) } else { value.clone() }
+    if brief.ends_with('…') {
+        Edn::str(&brief)
+    } else {
+        value.clone()
+    }
 }
 
 impl fmt::Display for Error {
@@ -258,15 +293,24 @@ impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Error {
         use rusqlite::ErrorCode;
         match error.sqlite_error_code() {
-            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                Error::new(Kind::Busy, "another process holds the memory file for too long; try again")
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::new(
+                Kind::Busy,
+                "another process holds the memory file for too long; try again",
+            ),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::new(
+                Kind::BadFile,
+                format!("the memory file is damaged ({error}); restore it from a copy"),
+            ),
+            Some(ErrorCode::DiskFull) => {
+                Error::new(Kind::Storage, "the disk is full; nothing was recorded")
             }
-            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-                Error::new(Kind::BadFile, format!("the memory file is damaged ({error}); restore it from a copy"))
+            Some(ErrorCode::OperationInterrupted) => {
+                Error::new(Kind::Cancelled, "the operation was stopped")
             }
-            Some(ErrorCode::DiskFull) => Error::new(Kind::Storage, "the disk is full; nothing was recorded"),
-            Some(ErrorCode::OperationInterrupted) => Error::new(Kind::Cancelled, "the operation was stopped"),
-            _ => Error::new(Kind::Storage, format!("the memory file cannot be used: {error}")),
+            _ => Error::new(
+                Kind::Storage,
+                format!("the memory file cannot be used: {error}"),
+            ),
         }
     }
 }
@@ -308,14 +352,20 @@ mod tests {
     #[test]
     fn the_nearest_name_is_a_slip_away() {
         let names = ["person/name", "person/age", "note/text"];
-        assert_eq!(nearest("person/nmae", names.into_iter()), Some("person/name"));
+        assert_eq!(
+            nearest("person/nmae", names.into_iter()),
+            Some("person/name")
+        );
         assert_eq!(nearest("human/age", names.into_iter()), Some("person/age"));
         assert_eq!(nearest("city/population", names.into_iter()), None);
     }
 
     #[test]
     fn an_error_survives_the_way_through_edn() {
-        let error = Error::new(Kind::WrongType, "no").attribute("a/b").nearest(Some("a/c")).value(&Edn::Int(1));
+        let error = Error::new(Kind::WrongType, "no")
+            .attribute("a/b")
+            .nearest(Some("a/c"))
+            .value(&Edn::Int(1));
         let error = error.within(1).in_text("tx", "[1\n {2 3}]");
         assert_eq!(error.position().map(|p| (p.line, p.column)), Some((2, 2)));
         assert_eq!(Error::from_edn(&error.to_edn()).to_edn(), error.to_edn());

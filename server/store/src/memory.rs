@@ -57,7 +57,10 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { place: Place::Here(Storage::Memory), session: None }
+        Settings {
+            place: Place::Here(Storage::Memory),
+            session: None,
+        }
     }
 }
 
@@ -69,13 +72,17 @@ impl Settings {
     pub fn parse(text: &str) -> Result<Settings> {
         let form = read(text)?;
         let Edn::Map(_) = &form else {
-            return Err(bad("a configuration is a map, {:conn {:storage :memory} :session \"id\"}"));
+            return Err(bad(
+                "a configuration is a map, {:conn {:storage :memory} :session \"id\"}",
+            ));
         };
         only_keys(&form, &["conn", "session"])?;
         let session = text_of(&form, "session")?;
         let place = match form.get("conn") {
             None => Place::Here(Storage::Memory),
-            Some(conn @ Edn::Map(_)) if conn.get("host").is_some() || conn.get("port").is_some() => {
+            Some(conn @ Edn::Map(_))
+                if conn.get("host").is_some() || conn.get("port").is_some() =>
+            {
                 only_keys(conn, &["host", "port", "token"])?;
                 Place::Remote(Remote::from_edn(conn)?)
             }
@@ -83,7 +90,11 @@ impl Settings {
                 only_keys(conn, &["storage", "path", "host", "port", "token"])?;
                 Place::Here(storage_of(conn)?)
             }
-            Some(_) => return Err(bad(":conn is a map: {:storage :memory}, {:storage :file :path \"…\"} or {:host \"…\" :port 4334 :token \"…\"}")),
+            Some(_) => {
+                return Err(bad(
+                    ":conn is a map: {:storage :memory}, {:storage :file :path \"…\"} or {:host \"…\" :port 4334 :token \"…\"}",
+                ));
+            }
         };
         Ok(Settings { place, session })
     }
@@ -97,7 +108,10 @@ pub(crate) fn storage_of(form: &Edn) -> Result<Storage> {
         (Some((Some("file"), _)), Some(path)) if !path.is_empty() => Ok(Storage::File(path.into())),
         (Some((Some("file"), _)), _) => Err(bad("{:storage :file} needs a :path")),
         (Some((Some("memory"), _)) | None, Some(_)) => Err(bad("a :path is for {:storage :file}")),
-        (Some((_, other)), _) => Err(bad(format!(":storage is :memory or :file, not {}", other.brief(40)))),
+        (Some((_, other)), _) => Err(bad(format!(
+            ":storage is :memory or :file, not {}",
+            other.brief(40)
+        ))),
     }
 }
 
@@ -111,12 +125,21 @@ pub(crate) fn text_of(form: &Edn, key: &str) -> Result<Option<String>> {
 }
 
 pub(crate) fn only_keys(form: &Edn, known: &[&str]) -> Result<()> {
-    let Edn::Map(members) = form else { return Ok(()) };
+    let Edn::Map(members) = form else {
+        return Ok(());
+    };
     for (key, _) in members {
         if !key.as_keyword().is_some_and(|k| known.contains(&k)) {
-            let near = key.as_keyword().and_then(|k| nearest(k, known.iter().copied()));
-            let hint = near.map_or(format!("known are :{}", known.join(" :")), |near| format!("did you mean :{near}?"));
-            return Err(bad(format!("the configuration has no {}; {hint}", key.brief(40))));
+            let near = key
+                .as_keyword()
+                .and_then(|k| nearest(k, known.iter().copied()));
+            let hint = near.map_or(format!("known are :{}", known.join(" :")), |near| {
+                format!("did you mean :{near}?")
+            });
+            return Err(bad(format!(
+                "the configuration has no {}; {hint}",
+                key.brief(40)
+            )));
         }
     }
     Ok(())
@@ -215,7 +238,9 @@ impl<'a> Arguments<'a> {
         if let Some(number @ Edn::Int(_)) = self.0.get(name) {
             return Ok(Some((number.clone(), number.to_string())));
         }
-        let Some(text) = self.text(name)? else { return Ok(None) };
+        let Some(text) = self.text(name)? else {
+            return Ok(None);
+        };
         let form = read(text).map_err(|e| Error::from(e).in_text(name, text))?;
         Ok(Some((form, text.to_owned())))
     }
@@ -224,7 +249,10 @@ impl<'a> Arguments<'a> {
         match self.form(name)? {
             None => Ok(None),
             Some((Edn::Int(number), _)) if number >= 0 => Ok(Some(number)),
-            Some((other, _)) => Err(bad(format!("`{name}` is a number from 0 on, not {}", other.brief(40)))),
+            Some((other, _)) => Err(bad(format!(
+                "`{name}` is a number from 0 on, not {}",
+                other.brief(40)
+            ))),
         }
     }
 
@@ -238,7 +266,9 @@ impl<'a> Arguments<'a> {
 
     /// A moment: a `t`, or the entity of a turn.
     fn moment(&self, name: &str) -> Result<Option<i64>> {
-        Ok(self.number(name)?.map(|t| if t >= TX_BASE { t - TX_BASE } else { t }))
+        Ok(self
+            .number(name)?
+            .map(|t| if t >= TX_BASE { t - TX_BASE } else { t }))
     }
 }
 
@@ -254,7 +284,11 @@ impl Session {
     /// When the store cannot be read or written.
     pub fn open(store: Arc<Mutex<Store>>, id: &str) -> Result<Session> {
         let entity = lock(&store).open_session(id)?;
-        Ok(Session { store, id: id.to_owned(), entity })
+        Ok(Session {
+            store,
+            id: id.to_owned(),
+            entity,
+        })
     }
 
     /// Does one of the [`OPERATIONS`].
@@ -279,7 +313,13 @@ impl Session {
     fn context(&self) -> Result<Answer> {
         let mut store = lock(&self.store);
         let db = store.db(View::Current)?;
-        let attributes: Vec<_> = db.schema().attributes().into_iter().filter(|a| !a.is_built_in()).cloned().collect();
+        let attributes: Vec<_> = db
+            .schema()
+            .attributes()
+            .into_iter()
+            .filter(|a| !a.is_built_in())
+            .cloned()
+            .collect();
         let vocabulary = within(attributes.iter().map(|a| a.to_edn()), CONTEXT_PART);
         let t = db.t;
         let turns = db.count_transactions_of(self.entity)? - 1;
@@ -287,14 +327,19 @@ impl Session {
         let mut recent = Vec::new();
         let mut size = 0;
         for t in (1..=t).rev() {
-            let Some(turn) = recent_turn(&db, t)? else { continue };
+            let Some(turn) = recent_turn(&db, t)? else {
+                continue;
+            };
             size += turn.to_string().len();
             if recent.len() == 10 || size > CONTEXT_PART {
                 break;
             }
             recent.push(turn);
         }
-        let session = Edn::map([("db/id", Edn::Int(self.entity)), ("memory.session/id", Edn::str(&self.id))]);
+        let session = Edn::map([
+            ("db/id", Edn::Int(self.entity)),
+            ("memory.session/id", Edn::str(&self.id)),
+        ]);
         let form = Edn::map([
             ("session", session),
             ("t", Edn::Int(t)),
@@ -315,13 +360,26 @@ impl Session {
         let source = match arguments.form("source")? {
             None => None,
             // A turn is named by its entity or by its t.
-            Some((Edn::Int(t), _)) => Some(if t < TX_BASE { t.saturating_add(TX_BASE) } else { t }),
-            Some((form, text)) => Some(in_text("source", &text, || lock(&self.store).db(View::Current)?.must_be_entity(&form))?),
+            Some((Edn::Int(t), _)) => Some(if t < TX_BASE {
+                t.saturating_add(TX_BASE)
+            } else {
+                t
+            }),
+            Some((form, text)) => Some(in_text("source", &text, || {
+                lock(&self.store).db(View::Current)?.must_be_entity(&form)
+            })?),
         };
         let (tx, text) = arguments.form("tx")?.unwrap_or((Edn::Nil, String::new()));
-        let provenance = Provenance { session: Some(self.entity), source };
+        let provenance = Provenance {
+            session: Some(self.entity),
+            source,
+        };
         let report = in_text("tx", &text, || lock(&self.store).transact(&tx, provenance))?;
-        let tempids = report.tempids.into_iter().map(|(name, id)| (Edn::Str(name), Edn::Int(id))).collect();
+        let tempids = report
+            .tempids
+            .into_iter()
+            .map(|(name, id)| (Edn::Str(name), Edn::Int(id)))
+            .collect();
         let form = Edn::map([
             ("turn", Edn::Int(report.tx)),
             ("t", Edn::Int(report.t)),
@@ -339,8 +397,16 @@ impl Session {
         let mut store = lock(&self.store);
         let db = store.db(view)?;
         let (result, total) = match (arguments.form("query")?, arguments.text("text")?) {
-            (Some(_), Some(_)) => return Err(bad("give `query` or `text`, not both; in a query stands [(fulltext $ :note/text \"words\") [[?e ?v]]]")),
-            (None, None) => return Err(bad("give a `query`, [:find ?e :where [?e :person/name \"Ada\"]], or a `text` to search for")),
+            (Some(_), Some(_)) => {
+                return Err(bad(
+                    "give `query` or `text`, not both; in a query stands [(fulltext $ :note/text \"words\") [[?e ?v]]]",
+                ));
+            }
+            (None, None) => {
+                return Err(bad(
+                    "give a `query`, [:find ?e :where [?e :person/name \"Ada\"]], or a `text` to search for",
+                ));
+            }
             (None, Some(text)) => {
                 if arguments.0.get("args").is_some() {
                     return Err(bad("`args` go with a `query`"));
@@ -349,10 +415,15 @@ impl Session {
             }
             (Some((query, text)), None) => {
                 let query = in_text("query", &text, || Query::parse(&query))?;
-                let (args, args_text) = arguments.form("args")?.unwrap_or((Edn::Vector(Vec::new()), String::new()));
-                let Edn::Vector(args) = args else { return Err(bad("`args` is a vector with a value for each of :in")) };
+                let (args, args_text) = arguments
+                    .form("args")?
+                    .unwrap_or((Edn::Vector(Vec::new()), String::new()));
+                let Edn::Vector(args) = args else {
+                    return Err(bad("`args` is a vector with a value for each of :in"));
+                };
                 let answer = query.run(&db, &args, limits, Some(limit));
-                let answer = answer.map_err(|e| e.in_text("query", &text).in_text("args", &args_text))?;
+                let answer =
+                    answer.map_err(|e| e.in_text("query", &text).in_text("args", &args_text))?;
                 (answer.result, answer.total)
             }
         };
@@ -368,7 +439,9 @@ impl Session {
         let entity = entity(&db, arguments)?;
         let form = match arguments.form("pattern")? {
             None => pull(&db, &Pattern::everything(), entity)?,
-            Some((form, text)) => in_text("pattern", &text, || pull(&db, &Pattern::parse(&form)?, entity))?,
+            Some((form, text)) => in_text("pattern", &text, || {
+                pull(&db, &Pattern::parse(&form)?, entity)
+            })?,
         };
         Ok(bounded_map(form))
     }
@@ -383,11 +456,18 @@ impl Session {
             None => None,
             Some(text) => Some(in_text("attribute", text, || match read(text)? {
                 Edn::Keyword(name) => Ok(db.schema().attribute(&name)?.id),
-                other => Err(bad(format!("`attribute` is a keyword such as :person/name, not {}", other.brief(40)))),
+                other => Err(bad(format!(
+                    "`attribute` is a keyword such as :person/name, not {}",
+                    other.brief(40)
+                ))),
             })?),
         };
         let db = db.with_view(View::History);
-        let mut datoms = db.find(Known { e: Some(e), a, ..Known::default() })?;
+        let mut datoms = db.find(Known {
+            e: Some(e),
+            a,
+            ..Known::default()
+        })?;
         datoms.sort_unstable_by(|x, y| (x.t, x.added, x.a, &x.v).cmp(&(y.t, y.added, y.a, &y.v)));
         let mut provenance = HashMap::new();
         let total = datoms.len();
@@ -404,7 +484,10 @@ impl Session {
         shown.reverse();
         let more = "these are the newest; name an `attribute`, or read the entity with `as-of` for an older state";
         let note = (shown.len() < total).then(|| cut_note(shown.len(), total, more));
-        Ok(Answer { form: Edn::Vector(shown), note })
+        Ok(Answer {
+            form: Edn::Vector(shown),
+            note,
+        })
     }
 
     // -------------------------------------------------------------------------- turns
@@ -434,7 +517,14 @@ impl Session {
         });
         let form = Edn::Vector(turns.collect::<Result<_>>()?);
         let note = more.then(|| {
-            Edn::map([("cut", Edn::Bool(true)), ("before", Edn::Int(next)), ("more", Edn::str(&format!("for older turns call turns with `before` {next}")))])
+            Edn::map([
+                ("cut", Edn::Bool(true)),
+                ("before", Edn::Int(next)),
+                (
+                    "more",
+                    Edn::str(&format!("for older turns call turns with `before` {next}")),
+                ),
+            ])
         });
         Ok(Answer { form, note })
     }
@@ -446,60 +536,105 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
 }
 
 fn check_arguments(operation: &str, arguments: &Edn) -> Result<()> {
-    let Some((_, required, optional)) = OPERATIONS.iter().find(|(name, _, _)| *name == operation) else {
+    let Some((_, required, optional)) = OPERATIONS.iter().find(|(name, _, _)| *name == operation)
+    else {
         let near = nearest(operation, OPERATIONS.iter().map(|(name, _, _)| *name));
         let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         return Err(bad(format!("there is no operation `{operation}`{hint}")));
     };
-    let Edn::Map(members) = arguments else { return Err(bad("arguments are a map")) };
+    let Edn::Map(members) = arguments else {
+        return Err(bad("arguments are a map"));
+    };
     for (key, _) in members {
         let known = required.iter().chain(*optional);
-        if !key.as_keyword().is_some_and(|key| known.clone().any(|k| *k == key)) {
-            let near = key.as_keyword().and_then(|k| nearest(k, known.clone().copied()));
+        if !key
+            .as_keyword()
+            .is_some_and(|key| known.clone().any(|k| *k == key))
+        {
+            let near = key
+                .as_keyword()
+                .and_then(|k| nearest(k, known.clone().copied()));
             let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             let name = key.as_keyword().unwrap_or("that");
             return Err(bad(format!("`{operation}` has no argument `{name}`{hint}")));
         }
     }
-    match required.iter().find(|name| arguments.get(name).is_none_or(|v| *v == Edn::Nil)) {
+    match required
+        .iter()
+        .find(|name| arguments.get(name).is_none_or(|v| *v == Edn::Nil))
+    {
         Some(missing) => Err(bad(format!("`{operation}` needs the argument `{missing}`"))),
         None => Ok(()),
     }
 }
 
 fn entity(db: &Db<'_>, arguments: &Arguments<'_>) -> Result<i64> {
-    let (form, text) = arguments.form("entity")?.unwrap_or((Edn::Nil, String::new()));
+    let (form, text) = arguments
+        .form("entity")?
+        .unwrap_or((Edn::Nil, String::new()));
     in_text("entity", &text, || db.must_be_entity(&form))
 }
 
 fn no_such_session(db: &Db<'_>, id: &str) -> Error {
     let mut ids = Vec::new();
-    let listed = db.scan(Known { a: Some(schema::SESSION_ID), ..Known::default() }, &mut |datom| {
-        ids.extend(datom.v.as_str().map(str::to_owned));
-        Ok(ids.len() < 1000)
-    });
-    let near = listed.ok().and_then(|()| nearest(id, ids.iter().map(String::as_str)));
+    let listed = db.scan(
+        Known {
+            a: Some(schema::SESSION_ID),
+            ..Known::default()
+        },
+        &mut |datom| {
+            ids.extend(datom.v.as_str().map(str::to_owned));
+            Ok(ids.len() < 1000)
+        },
+    );
+    let near = listed
+        .ok()
+        .and_then(|()| nearest(id, ids.iter().map(String::as_str)));
     let hint = near.map_or(String::new(), |near| format!("; did you mean \"{near}\"?"));
-    Error::new(Kind::NoSuchSession, format!("there is no session {}{hint}", Edn::str(id).brief(80)))
+    Error::new(
+        Kind::NoSuchSession,
+        format!("there is no session {}{hint}", Edn::str(id).brief(80)),
+    )
 }
 
 /// The transaction that made a session: not a turn.
 fn opening(db: &Db<'_>, session: i64) -> Result<i64> {
-    let found = db.find(Known { e: Some(session), a: Some(schema::SESSION_ID), ..Known::default() })?;
+    let found = db.find(Known {
+        e: Some(session),
+        a: Some(schema::SESSION_ID),
+        ..Known::default()
+    })?;
     Ok(found.first().map_or(0, |datom| datom.t))
 }
 
 fn instant(db: &Db<'_>, t: i64) -> Result<Edn> {
-    let found = db.find(Known { e: Some(TX_BASE + t), a: Some(schema::TX_INSTANT), ..Known::default() })?;
+    let found = db.find(Known {
+        e: Some(TX_BASE + t),
+        a: Some(schema::TX_INSTANT),
+        ..Known::default()
+    })?;
     Ok(found.into_iter().next().map_or(Edn::Nil, |datom| datom.v))
 }
 
 /// The id of the session that a transaction belongs to; nil for one made without a session.
 fn session_of(db: &Db<'_>, t: i64) -> Result<(Edn, i64)> {
-    let found = db.find(Known { e: Some(TX_BASE + t), a: Some(schema::SESSION), ..Known::default() })?;
-    let Some(session) = found.first().and_then(|datom| datom.v.as_int()) else { return Ok((Edn::Nil, 0)) };
-    let ids = db.find(Known { e: Some(session), a: Some(schema::SESSION_ID), ..Known::default() })?;
-    Ok((ids.into_iter().next().map_or(Edn::Nil, |datom| datom.v), session))
+    let found = db.find(Known {
+        e: Some(TX_BASE + t),
+        a: Some(schema::SESSION),
+        ..Known::default()
+    })?;
+    let Some(session) = found.first().and_then(|datom| datom.v.as_int()) else {
+        return Ok((Edn::Nil, 0));
+    };
+    let ids = db.find(Known {
+        e: Some(session),
+        a: Some(schema::SESSION_ID),
+        ..Known::default()
+    })?;
+    Ok((
+        ids.into_iter().next().map_or(Edn::Nil, |datom| datom.v),
+        session,
+    ))
 }
 
 /// A turn in `context`: where it came from, and the first of its facts. None for what is no turn.
@@ -509,32 +644,53 @@ fn recent_turn(db: &Db<'_>, t: i64) -> Result<Option<Edn>> {
         return Ok(None);
     }
     let (mut facts, mut count) = (Vec::new(), 0usize);
-    db.scan(Known { t: Some(t), ..Known::default() }, &mut |datom| {
-        let provenance = datom.e == TX_BASE + t && matches!(datom.a, schema::TX_INSTANT | schema::SESSION);
-        if !provenance && datom.added {
-            count += 1;
-            if facts.len() < 5 {
-                facts.push(Edn::Vector(vec![Edn::Int(datom.e), name_of(db, datom.a), brief(&datom.v)]));
+    db.scan(
+        Known {
+            t: Some(t),
+            ..Known::default()
+        },
+        &mut |datom| {
+            let provenance =
+                datom.e == TX_BASE + t && matches!(datom.a, schema::TX_INSTANT | schema::SESSION);
+            if !provenance && datom.added {
+                count += 1;
+                if facts.len() < 5 {
+                    facts.push(Edn::Vector(vec![
+                        Edn::Int(datom.e),
+                        name_of(db, datom.a),
+                        brief(&datom.v),
+                    ]));
+                }
             }
-        }
-        Ok(true)
-    })?;
+            Ok(true)
+        },
+    )?;
     let mut members = vec![
         (Edn::keyword("t"), Edn::Int(t)),
         (Edn::keyword("inst"), instant(db, t)?),
         (Edn::keyword("session"), session),
-        (Edn::keyword("datoms"), Edn::Int(db.size_of(t)?.unwrap_or(0))),
+        (
+            Edn::keyword("datoms"),
+            Edn::Int(db.size_of(t)?.unwrap_or(0)),
+        ),
     ];
     let shown = facts.len();
     members.push((Edn::keyword("facts"), Edn::Vector(facts)));
     if shown < count {
-        members.push((Edn::keyword("facts-left-out"), Edn::Int((count - shown) as i64)));
+        members.push((
+            Edn::keyword("facts-left-out"),
+            Edn::Int((count - shown) as i64),
+        ));
     }
     Ok(Some(Edn::Map(members)))
 }
 
 fn name_of(db: &Db<'_>, a: i64) -> Edn {
-    db.schema().by_id(a).map_or(Edn::Int(a), |attribute: &Arc<Attribute>| Edn::Keyword(attribute.ident.clone()))
+    db.schema()
+        .by_id(a)
+        .map_or(Edn::Int(a), |attribute: &Arc<Attribute>| {
+            Edn::Keyword(attribute.ident.clone())
+        })
 }
 
 /// A long text shown by its start.
@@ -548,7 +704,11 @@ fn brief(value: &Edn) -> Edn {
     }
 }
 
-fn history_entry(db: &Db<'_>, datom: &Datom, provenance: &mut HashMap<i64, (Edn, Edn)>) -> Result<Edn> {
+fn history_entry(
+    db: &Db<'_>,
+    datom: &Datom,
+    provenance: &mut HashMap<i64, (Edn, Edn)>,
+) -> Result<Edn> {
     let (inst, session) = match provenance.get(&datom.t) {
         Some(known) => known.clone(),
         None => {
@@ -609,7 +769,10 @@ fn within(forms: impl Iterator<Item = Edn>, limit: usize) -> Vec<Edn> {
 /// The result of `recall`, cut to what an answer holds; the note says whether it was cut.
 fn bounded(result: Edn, total: usize) -> Answer {
     let Edn::Vector(rows) = result else {
-        return Answer { form: result, note: Some(Edn::map([("cut", Edn::Bool(false))])) };
+        return Answer {
+            form: result,
+            note: Some(Edn::map([("cut", Edn::Bool(false))])),
+        };
     };
     let asked = rows.len();
     let mut kept = within(rows.iter().cloned(), MAX_ANSWER);
@@ -618,19 +781,35 @@ fn bounded(result: Edn, total: usize) -> Answer {
         kept.extend(rows.into_iter().next());
     }
     let note = if kept.len() < asked {
-        cut_note(kept.len(), total, "the rows are long; find fewer variables, or a narrower pattern")
+        cut_note(
+            kept.len(),
+            total,
+            "the rows are long; find fewer variables, or a narrower pattern",
+        )
     } else if total > asked && asked > 0 {
-        cut_note(kept.len(), total, "ask again with a larger `limit`, or with a narrower query")
+        cut_note(
+            kept.len(),
+            total,
+            "ask again with a larger `limit`, or with a narrower query",
+        )
     } else {
         Edn::map([("cut", Edn::Bool(false))])
     };
-    Answer { form: Edn::Vector(kept), note: Some(note) }
+    Answer {
+        form: Edn::Vector(kept),
+        note: Some(note),
+    }
 }
 
 /// The result of `read`: of an attribute with very many values the first, of a very long text the start.
 fn bounded_map(form: Edn) -> Answer {
-    let Edn::Map(mut members) = form else { return form.into() };
-    let size: usize = members.iter().map(|(_, value)| value.to_string().len()).sum();
+    let Edn::Map(mut members) = form else {
+        return form.into();
+    };
+    let size: usize = members
+        .iter()
+        .map(|(_, value)| value.to_string().len())
+        .sum();
     if size <= MAX_ANSWER {
         return Edn::Map(members).into();
     }
@@ -644,13 +823,25 @@ fn bounded_map(form: Edn) -> Answer {
         match value {
             Edn::Vector(values) => {
                 let kept = within(values.iter().cloned(), share);
-                cut.push((key.clone(), Edn::map([("shown", Edn::Int(kept.len() as i64)), ("total", Edn::Int(values.len() as i64))])));
+                cut.push((
+                    key.clone(),
+                    Edn::map([
+                        ("shown", Edn::Int(kept.len() as i64)),
+                        ("total", Edn::Int(values.len() as i64)),
+                    ]),
+                ));
                 *values = kept;
             }
             Edn::Str(text) => {
                 let kept: String = text.chars().take(share / 4).collect();
                 let total = text.chars().count() as i64;
-                cut.push((key.clone(), Edn::map([("shown", Edn::Int((share / 4) as i64)), ("total", Edn::Int(total))])));
+                cut.push((
+                    key.clone(),
+                    Edn::map([
+                        ("shown", Edn::Int((share / 4) as i64)),
+                        ("total", Edn::Int(total)),
+                    ]),
+                ));
                 *text = kept.into();
             }
             _ => {}
@@ -659,7 +850,15 @@ fn bounded_map(form: Edn) -> Answer {
     let note = Edn::map([
         ("cut", Edn::Bool(!cut.is_empty())),
         ("attributes", Edn::Map(cut)),
-        ("more", Edn::str("read one attribute with `pattern` [:the/attribute], or its values with recall and `limit`")),
+        (
+            "more",
+            Edn::str(
+                "read one attribute with `pattern` [:the/attribute], or its values with recall and `limit`",
+            ),
+        ),
     ]);
-    Answer { form: Edn::Map(members), note: Some(note) }
+    Answer {
+        form: Edn::Map(members),
+        note: Some(note),
+    }
 }

@@ -48,7 +48,11 @@ fn bad(message: impl Into<String>) -> Error {
 impl Pattern {
     /// `[*]`
     pub fn everything() -> Pattern {
-        Pattern { star: true, id: true, attributes: Vec::new() }
+        Pattern {
+            star: true,
+            id: true,
+            attributes: Vec::new(),
+        }
     }
 
     /// Reads a pattern.
@@ -57,16 +61,25 @@ impl Pattern {
     /// `BadPattern`, with the way to the part that is wrong.
     pub fn parse(form: &Edn) -> Result<Pattern> {
         let Edn::Vector(items) = form else {
-            return Err(bad(format!("a pattern is a vector, [:person/name {{:person/friend [*]}}], not {}", form.kind())));
+            return Err(bad(format!(
+                "a pattern is a vector, [:person/name {{:person/friend [*]}}], not {}",
+                form.kind()
+            )));
         };
         if items.is_empty() {
             return Err(bad("an empty pattern takes nothing; [*] takes everything"));
         }
-        let mut pattern = Pattern { star: false, id: false, attributes: Vec::new() };
+        let mut pattern = Pattern {
+            star: false,
+            id: false,
+            attributes: Vec::new(),
+        };
         for (i, item) in items.iter().enumerate() {
             let before = pattern.attributes.len();
             pattern.item(item).map_err(|e| e.within(i))?;
-            pattern.attributes[before..].iter_mut().for_each(|part| part.place(i));
+            pattern.attributes[before..]
+                .iter_mut()
+                .for_each(|part| part.place(i));
         }
         Ok(pattern)
     }
@@ -87,14 +100,19 @@ impl Pattern {
                     let mut part = Part::parse(key).map_err(|e| e.within(2 * i))?;
                     part.nested = match value {
                         Edn::Vector(_) => {
-                            let mut inner = Pattern::parse(value).map_err(|e| e.within(2 * i + 1))?;
+                            let mut inner =
+                                Pattern::parse(value).map_err(|e| e.within(2 * i + 1))?;
                             inner.place(2 * i + 1);
                             Nested::Pattern(Box::new(inner))
                         }
                         Edn::Symbol(dots) if &**dots == "..." => Nested::Again(MAX_RECURSION),
-                        Edn::Int(depth) if (1..=MAX_RECURSION as i64).contains(depth) => Nested::Again(*depth as usize),
+                        Edn::Int(depth) if (1..=MAX_RECURSION as i64).contains(depth) => {
+                            Nested::Again(*depth as usize)
+                        }
                         _ => {
-                            let message = format!("after an attribute stands a pattern, `...` or a depth from 1 to {MAX_RECURSION}");
+                            let message = format!(
+                                "after an attribute stands a pattern, `...` or a depth from 1 to {MAX_RECURSION}"
+                            );
                             return Err(bad(message).within(2 * i + 1));
                         }
                     };
@@ -138,14 +156,21 @@ impl Part {
                     let mut part = new(name);
                     for (i, pair) in options.chunks_exact(2).enumerate() {
                         let at = 1 + 2 * i;
-                        let Edn::Keyword(option) = &pair[0] else { return Err(bad("an option is a keyword").within(at)) };
+                        let Edn::Keyword(option) = &pair[0] else {
+                            return Err(bad("an option is a keyword").within(at));
+                        };
                         part.option(option, &pair[1]).map_err(|e| e.within(at))?;
                     }
                     Ok(part)
                 }
-                _ => Err(bad("an attribute with options is written (:person/friend :limit 10 :as :friends)")),
+                _ => Err(bad(
+                    "an attribute with options is written (:person/friend :limit 10 :as :friends)",
+                )),
             },
-            _ => Err(bad(format!("an attribute, `*` or a map is expected, not {}", form.brief(60)))),
+            _ => Err(bad(format!(
+                "an attribute, `*` or a map is expected, not {}",
+                form.brief(60)
+            ))),
         }
     }
 
@@ -156,7 +181,11 @@ impl Part {
             ("limit", _) => return Err(bad(":limit takes a positive number, or nil for no limit")),
             ("default", _) => self.default = Some(value.clone()),
             ("as", _) => self.key = Some(value.clone()),
-            _ => return Err(bad(format!(":{name} is no option; known are :limit :default :as"))),
+            _ => {
+                return Err(bad(format!(
+                    ":{name} is no option; known are :limit :default :as"
+                )));
+            }
         }
         Ok(())
     }
@@ -167,8 +196,13 @@ impl Part {
 /// # Errors
 /// `UnknownAttribute` with the way to it in the pattern; `TooLarge`.
 pub fn pull(db: &Db<'_>, pattern: &Pattern, entity: i64) -> Result<Edn> {
-    let puller = Puller { db, values: Cell::new(0) };
-    Ok(puller.entity(pattern, entity, &mut Vec::new(), &mut Vec::new())?.unwrap_or_else(|| Edn::Map(Vec::new())))
+    let puller = Puller {
+        db,
+        values: Cell::new(0),
+    };
+    Ok(puller
+        .entity(pattern, entity, &mut Vec::new(), &mut Vec::new())?
+        .unwrap_or_else(|| Edn::Map(Vec::new())))
 }
 
 struct Puller<'d, 's> {
@@ -181,7 +215,13 @@ type Depths = Vec<(*const Part, usize)>;
 
 impl Puller<'_, '_> {
     /// None when the pattern finds nothing. `above` are the entities being pulled, against circles.
-    fn entity(&self, pattern: &Pattern, e: i64, above: &mut Vec<i64>, depths: &mut Depths) -> Result<Option<Edn>> {
+    fn entity(
+        &self,
+        pattern: &Pattern,
+        e: i64,
+        above: &mut Vec<i64>,
+        depths: &mut Depths,
+    ) -> Result<Option<Edn>> {
         if above.len() > 4 * MAX_RECURSION {
             return Err(Error::new(Kind::TooLarge, "the pull goes too deep"));
         }
@@ -206,26 +246,49 @@ impl Puller<'_, '_> {
     fn count(&self, more: usize) -> Result<()> {
         self.values.set(self.values.get() + more);
         if self.values.get() > MAX_VALUES {
-            let message = format!("the pull gives more than {MAX_VALUES} values; ask for fewer attributes, or set :limit");
+            let message = format!(
+                "the pull gives more than {MAX_VALUES} values; ask for fewer attributes, or set :limit"
+            );
             return Err(Error::new(Kind::TooLarge, message));
         }
         Ok(())
     }
 
     /// All attributes that an entity has, by name; parts whole, other references as ids.
-    fn everything(&self, pattern: &Pattern, e: i64, above: &mut Vec<i64>, members: &mut Vec<(Edn, Edn)>) -> Result<()> {
+    fn everything(
+        &self,
+        pattern: &Pattern,
+        e: i64,
+        above: &mut Vec<i64>,
+        members: &mut Vec<(Edn, Edn)>,
+    ) -> Result<()> {
         let mut ids = HashSet::new();
-        self.db.scan(Known { e: Some(e), ..Known::default() }, &mut |datom| {
-            ids.insert(datom.a);
-            Ok(true)
-        })?;
-        let mut attributes: Vec<_> = ids.iter().filter_map(|id| self.db.schema.by_id(*id)).collect();
+        self.db.scan(
+            Known {
+                e: Some(e),
+                ..Known::default()
+            },
+            &mut |datom| {
+                ids.insert(datom.a);
+                Ok(true)
+            },
+        )?;
+        let mut attributes: Vec<_> = ids
+            .iter()
+            .filter_map(|id| self.db.schema.by_id(*id))
+            .collect();
         attributes.sort_by(|a, b| a.ident.cmp(&b.ident));
         for attribute in attributes {
-            if pattern.attributes.iter().any(|part| part.name == attribute.ident && part.key.is_none()) {
+            if pattern
+                .attributes
+                .iter()
+                .any(|part| part.name == attribute.ident && part.key.is_none())
+            {
                 continue;
             }
-            let values = self.values(attribute, e, None, |target| self.reference(attribute, target, above))?;
+            let values = self.values(attribute, e, None, |target| {
+                self.reference(attribute, target, above)
+            })?;
             if let Some(value) = values {
                 members.push((Edn::Keyword(attribute.ident.clone()), value));
             }
@@ -256,11 +319,20 @@ impl Puller<'_, '_> {
         if shown.is_empty() {
             return Ok(None);
         }
-        Ok(Some(if attribute.many { Edn::Vector(shown) } else { shown.swap_remove(0) }))
+        Ok(Some(if attribute.many {
+            Edn::Vector(shown)
+        } else {
+            shown.swap_remove(0)
+        }))
     }
 
     /// A reference that no pattern follows: the id, with the ident if there is one; a part whole.
-    fn reference(&self, attribute: &Attribute, target: i64, above: &mut Vec<i64>) -> Result<Option<Edn>> {
+    fn reference(
+        &self,
+        attribute: &Attribute,
+        target: i64,
+        above: &mut Vec<i64>,
+    ) -> Result<Option<Edn>> {
         if attribute.component && !above.contains(&target) {
             return self.entity(&Pattern::everything(), target, above, &mut Vec::new());
         }
@@ -284,9 +356,18 @@ impl Puller<'_, '_> {
         depths: &mut Depths,
     ) -> Result<Option<(Edn, Edn)>> {
         let forward = crate::transact::reverse(&part.name);
-        let attribute = self.db.schema.attribute(forward.as_deref().unwrap_or(&part.name)).map_err(|e| e.at(&part.path))?;
-        if attribute.value_type != ValueType::Ref && (forward.is_some() || !matches!(part.nested, Nested::No)) {
-            let message = format!(":{} is no reference, so there is nothing to follow", attribute.ident);
+        let attribute = self
+            .db
+            .schema
+            .attribute(forward.as_deref().unwrap_or(&part.name))
+            .map_err(|e| e.at(&part.path))?;
+        if attribute.value_type != ValueType::Ref
+            && (forward.is_some() || !matches!(part.nested, Nested::No))
+        {
+            let message = format!(
+                ":{} is no reference, so there is nothing to follow",
+                attribute.ident
+            );
             return Err(bad(message).attribute(&attribute.ident).at(&part.path));
         }
         let follow = |target: i64| match &part.nested {
@@ -301,8 +382,13 @@ impl Puller<'_, '_> {
             Some(_) => self.reversed(attribute, e, part.limit, follow)?,
             None => self.values(attribute, e, part.limit, follow)?,
         };
-        let key = part.key.clone().unwrap_or_else(|| Edn::Keyword(part.name.clone()));
-        Ok(value.or_else(|| part.default.clone()).map(|value| (key, value)))
+        let key = part
+            .key
+            .clone()
+            .unwrap_or_else(|| Edn::Keyword(part.name.clone()));
+        Ok(value
+            .or_else(|| part.default.clone())
+            .map(|value| (key, value)))
     }
 
     fn again(
@@ -315,10 +401,16 @@ impl Puller<'_, '_> {
         depths: &mut Depths,
     ) -> Result<Option<Edn>> {
         let this = std::ptr::from_ref(part);
-        let entered = depths.iter().find(|(p, _)| *p == this).map_or(0, |(_, n)| *n);
+        let entered = depths
+            .iter()
+            .find(|(p, _)| *p == this)
+            .map_or(0, |(_, n)| *n);
         // A circle ends where it closes, and a depth where it is used up.
-        if above.contains(&target) || entered >= depth {
-            return Ok(if above.contains(&target) { Some(self.id_of(target)) } else { None });
+        if entered >= depth {
+            return Ok(None);
+        }
+        if above.contains(&target) {
+            return Ok(Some(self.id_of(target)));
         }
         depths.retain(|(p, _)| *p != this);
         depths.push((this, entered + 1));
@@ -336,8 +428,17 @@ impl Puller<'_, '_> {
         limit: Option<usize>,
         mut follow: impl FnMut(i64) -> Result<Option<Edn>>,
     ) -> Result<Option<Edn>> {
-        let known = Known { a: Some(attribute.id), v: Some(&Edn::Int(e)), ..Known::default() };
-        let mut sources: Vec<i64> = self.db.find(known)?.into_iter().map(|datom| datom.e).collect();
+        let known = Known {
+            a: Some(attribute.id),
+            v: Some(&Edn::Int(e)),
+            ..Known::default()
+        };
+        let mut sources: Vec<i64> = self
+            .db
+            .find(known)?
+            .into_iter()
+            .map(|datom| datom.e)
+            .collect();
         sources.sort_unstable();
         sources.dedup();
         sources.truncate(limit.unwrap_or(usize::MAX));

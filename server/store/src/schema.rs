@@ -74,7 +74,19 @@ const TYPES: &[(&str, i64, ValueType)] = &[
 impl ValueType {
     /// The ident of the type, without the colon: `db.type/string`.
     pub fn ident(self) -> &'static str {
-        TYPES.iter().find(|(_, _, t)| *t == self).map_or("", |(name, _, _)| name)
+        TYPES
+            .iter()
+            .find(|(_, _, t)| *t == self)
+            .map_or("", |(name, _, _)| name)
+    }
+
+    /// All types, for messages.
+    pub(crate) fn idents() -> String {
+        TYPES
+            .iter()
+            .map(|(name, _, _)| format!(":{name}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// How a value of this type is written, for messages.
@@ -87,7 +99,9 @@ impl ValueType {
             ValueType::Instant => "an instant, #inst \"2026-01-31T12:00:00Z\"",
             ValueType::Keyword => "a keyword, :red",
             ValueType::Uuid => "a uuid, #uuid \"f81d4fae-7dec-11d0-a765-00a0c91e6bf6\"",
-            ValueType::Ref => "an entity: an id, a \"tempid\", an :ident, a lookup ref [:person/name \"Ada\"] or a map",
+            ValueType::Ref => {
+                "an entity: an id, a \"tempid\", an :ident, a lookup ref [:person/name \"Ada\"] or a map"
+            }
             ValueType::BigInt => "a bigint, 36N",
             ValueType::Bytes => "bytes, #base64 \"AAEC\"",
         }
@@ -142,14 +156,20 @@ impl Attribute {
 
     /// The attribute as the map that registers it.
     pub fn to_edn(&self) -> Edn {
-        let cardinality = if self.many { "db.cardinality/many" } else { "db.cardinality/one" };
+        let cardinality = if self.many {
+            "db.cardinality/many"
+        } else {
+            "db.cardinality/one"
+        };
         let mut members = vec![
             ("db/ident", Edn::Keyword(self.ident.clone())),
             ("db/valueType", Edn::keyword(self.value_type.ident())),
             ("db/cardinality", Edn::keyword(cardinality)),
         ];
         match self.unique {
-            Some(Unique::Identity) => members.push(("db/unique", Edn::keyword("db.unique/identity"))),
+            Some(Unique::Identity) => {
+                members.push(("db/unique", Edn::keyword("db.unique/identity")))
+            }
             Some(Unique::Value) => members.push(("db/unique", Edn::keyword("db.unique/value"))),
             None => {}
         }
@@ -162,7 +182,12 @@ impl Attribute {
         if let Some(doc) = &self.doc {
             members.push(("db/doc", Edn::Str(doc.clone())));
         }
-        Edn::Map(members.into_iter().map(|(key, value)| (Edn::keyword(key), value)).collect())
+        Edn::Map(
+            members
+                .into_iter()
+                .map(|(key, value)| (Edn::keyword(key), value))
+                .collect(),
+        )
     }
 }
 
@@ -243,7 +268,9 @@ impl Schema {
             }
             if let Some(attribute) = attribute_from_facts(id, ident, &facts)? {
                 let attribute = Arc::new(attribute);
-                schema.by_name.insert(attribute.ident.clone(), attribute.clone());
+                schema
+                    .by_name
+                    .insert(attribute.ident.clone(), attribute.clone());
                 schema.by_id.insert(id, attribute);
             }
         }
@@ -251,20 +278,38 @@ impl Schema {
     }
 }
 
-fn attribute_from_facts(id: i64, ident: Option<Arc<str>>, facts: &HashMap<i64, Edn>) -> Result<Option<Attribute>> {
-    let describes = [VALUE_TYPE, CARDINALITY, UNIQUE, FULLTEXT, IS_COMPONENT, INDEX];
+fn attribute_from_facts(
+    id: i64,
+    ident: Option<Arc<str>>,
+    facts: &HashMap<i64, Edn>,
+) -> Result<Option<Attribute>> {
+    let describes = [
+        VALUE_TYPE,
+        CARDINALITY,
+        UNIQUE,
+        FULLTEXT,
+        IS_COMPONENT,
+        INDEX,
+    ];
     if !describes.iter().any(|a| facts.contains_key(a)) {
         return Ok(None);
     }
     let bad = |message: String| Error::new(Kind::BadSchema, message);
     let Some(ident) = ident else {
-        return Err(bad("an attribute needs a :db/ident, its name: a keyword such as :person/name".to_owned()));
+        return Err(bad(
+            "an attribute needs a :db/ident, its name: a keyword such as :person/name".to_owned(),
+        ));
     };
     let with_name = |message: String| Err(bad(message).attribute(&ident));
     let refers = |a: i64| facts.get(&a).and_then(Edn::as_int);
-    let Some((_, _, value_type)) = TYPES.iter().find(|(_, type_id, _)| Some(*type_id) == refers(VALUE_TYPE)) else {
-        let known: Vec<String> = TYPES.iter().map(|(name, _, _)| format!(":{name}")).collect();
-        return with_name(format!(":{ident} needs a :db/valueType, one of {}", known.join(" ")));
+    let Some((_, _, value_type)) = TYPES
+        .iter()
+        .find(|(_, type_id, _)| Some(*type_id) == refers(VALUE_TYPE))
+    else {
+        return with_name(format!(
+            ":{ident} needs a :db/valueType, one of {}",
+            ValueType::idents()
+        ));
     };
     let many = match refers(CARDINALITY) {
         Some(ONE) => false,
@@ -279,20 +324,36 @@ fn attribute_from_facts(id: i64, ident: Option<Arc<str>>, facts: &HashMap<i64, E
         None => None,
         Some(Some(IDENTITY)) => Some(Unique::Identity),
         Some(Some(VALUE)) => Some(Unique::Value),
-        Some(_) => return with_name(format!(":db/unique of :{ident} is :db.unique/identity or :db.unique/value")),
+        Some(_) => {
+            return with_name(format!(
+                ":db/unique of :{ident} is :db.unique/identity or :db.unique/value"
+            ));
+        }
     };
     let flag = |a: i64| facts.get(&a) == Some(&Edn::Bool(true));
     if unique.is_some() && many {
-        return with_name(format!(":{ident} is unique, so its cardinality must be :db.cardinality/one"));
+        return with_name(format!(
+            ":{ident} is unique, so its cardinality must be :db.cardinality/one"
+        ));
     }
     if flag(FULLTEXT) && *value_type != ValueType::String {
-        return with_name(format!(":{ident} has :db/fulltext, so its type must be :db.type/string"));
+        return with_name(format!(
+            ":{ident} has :db/fulltext, so its type must be :db.type/string"
+        ));
     }
     if flag(IS_COMPONENT) && *value_type != ValueType::Ref {
-        return with_name(format!(":{ident} has :db/isComponent, so its type must be :db.type/ref"));
+        return with_name(format!(
+            ":{ident} has :db/isComponent, so its type must be :db.type/ref"
+        ));
     }
-    if ident.rsplit('/').next().is_some_and(|name| name.starts_with('_')) {
-        return with_name(format!(":{ident} starts with `_`, which marks a reverse reference; choose another name"));
+    if ident
+        .rsplit('/')
+        .next()
+        .is_some_and(|name| name.starts_with('_'))
+    {
+        return with_name(format!(
+            ":{ident} starts with `_`, which marks a reverse reference; choose another name"
+        ));
     }
     let doc = match facts.get(&DOC) {
         Some(Edn::Str(text)) => Some(text.clone()),
@@ -325,20 +386,97 @@ pub(crate) fn built_in_facts() -> Vec<(i64, i64, Edn)> {
         facts.push((id, IDENT, Edn::keyword(name)));
     }
     let attributes = [
-        (IDENT, "db/ident", "db.type/keyword", true, "The name of an attribute or of another entity."),
-        (VALUE_TYPE, "db/valueType", "db.type/ref", false, "The type of an attribute's values."),
-        (CARDINALITY, "db/cardinality", "db.type/ref", false, "Whether an entity has one value or many."),
-        (UNIQUE, "db/unique", "db.type/ref", false, "Whether a value belongs to one entity alone."),
-        (DOC, "db/doc", "db.type/string", false, "What an attribute or an entity means."),
-        (FULLTEXT, "db/fulltext", "db.type/boolean", false, "Whether the texts can be searched."),
-        (IS_COMPONENT, "db/isComponent", "db.type/boolean", false, "Whether the entities referred to are parts."),
-        (INDEX, "db/index", "db.type/boolean", false, "Accepted for likeness; every attribute is indexed."),
-        (TX_INSTANT, "db/txInstant", "db.type/instant", false, "When a turn was recorded."),
-        (SESSION, "memory/session", "db.type/ref", false, "The session that a turn belongs to."),
-        (SESSION_ID, "memory.session/id", "db.type/string", true, "The id by which a session is resumed."),
-        (SOURCE, "memory/source", "db.type/ref", false, "The turn that a derived fact came from."),
+        (
+            IDENT,
+            "db/ident",
+            "db.type/keyword",
+            true,
+            "The name of an attribute or of another entity.",
+        ),
+        (
+            VALUE_TYPE,
+            "db/valueType",
+            "db.type/ref",
+            false,
+            "The type of an attribute's values.",
+        ),
+        (
+            CARDINALITY,
+            "db/cardinality",
+            "db.type/ref",
+            false,
+            "Whether an entity has one value or many.",
+        ),
+        (
+            UNIQUE,
+            "db/unique",
+            "db.type/ref",
+            false,
+            "Whether a value belongs to one entity alone.",
+        ),
+        (
+            DOC,
+            "db/doc",
+            "db.type/string",
+            false,
+            "What an attribute or an entity means.",
+        ),
+        (
+            FULLTEXT,
+            "db/fulltext",
+            "db.type/boolean",
+            false,
+            "Whether the texts can be searched.",
+        ),
+        (
+            IS_COMPONENT,
+            "db/isComponent",
+            "db.type/boolean",
+            false,
+            "Whether the entities referred to are parts.",
+        ),
+        (
+            INDEX,
+            "db/index",
+            "db.type/boolean",
+            false,
+            "Accepted for likeness; every attribute is indexed.",
+        ),
+        (
+            TX_INSTANT,
+            "db/txInstant",
+            "db.type/instant",
+            false,
+            "When a turn was recorded.",
+        ),
+        (
+            SESSION,
+            "memory/session",
+            "db.type/ref",
+            false,
+            "The session that a turn belongs to.",
+        ),
+        (
+            SESSION_ID,
+            "memory.session/id",
+            "db.type/string",
+            true,
+            "The id by which a session is resumed.",
+        ),
+        (
+            SOURCE,
+            "memory/source",
+            "db.type/ref",
+            false,
+            "The turn that a derived fact came from.",
+        ),
     ];
-    let type_id = |name: &str| TYPES.iter().find(|(n, _, _)| *n == name).map_or(0, |(_, id, _)| *id);
+    let type_id = |name: &str| {
+        TYPES
+            .iter()
+            .find(|(n, _, _)| *n == name)
+            .map_or(0, |(_, id, _)| *id)
+    };
     for (id, name, value_type, identity, doc) in attributes {
         facts.push((id, IDENT, Edn::keyword(name)));
         facts.push((id, VALUE_TYPE, Edn::Int(type_id(value_type))));
@@ -360,7 +498,10 @@ mod tests {
         let schema = Schema::from_facts(built_in_facts().into_iter()).unwrap();
         assert_eq!(schema.attributes().len(), 12);
         let ident = schema.attribute("db/ident").unwrap();
-        assert_eq!((ident.id, ident.value_type, ident.unique), (IDENT, ValueType::Keyword, Some(Unique::Identity)));
+        assert_eq!(
+            (ident.id, ident.value_type, ident.unique),
+            (IDENT, ValueType::Keyword, Some(Unique::Identity))
+        );
         assert_eq!(schema.ident("db.type/ref"), Some(27));
     }
 }

@@ -10,7 +10,10 @@ use crate::error::{Error, Kind, Result};
 use crate::schema::{self, Attribute, Schema, TX_BASE, ValueType};
 use crate::value::{decode, encode, fit};
 use rusqlite::config::DbConfig;
-use rusqlite::{CachedStatement, Connection, OpenFlags, OptionalExtension, Row, ToSql, Transaction, TransactionBehavior};
+use rusqlite::{
+    CachedStatement, Connection, OpenFlags, OptionalExtension, Row, ToSql, Transaction,
+    TransactionBehavior,
+};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -118,7 +121,9 @@ impl Store {
                 Store::from_connection(connection)
             }
             Storage::File(path) => open_file(path).map_err(|e| match e.kind() {
-                Kind::BadFile | Kind::Storage => Error::new(e.kind(), format!("{}: {}", path.display(), e.message())),
+                Kind::BadFile | Kind::Storage => {
+                    Error::new(e.kind(), format!("{}: {}", path.display(), e.message()))
+                }
                 _ => e,
             }),
         }
@@ -127,7 +132,11 @@ impl Store {
     fn from_connection(connection: Connection) -> Result<Store> {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(128);
-        let mut store = Store { connection, schema: Arc::default(), schema_t: -1 };
+        let mut store = Store {
+            connection,
+            schema: Arc::default(),
+            schema_t: -1,
+        };
         let schema = store.db(View::Current)?.schema.clone();
         if schema.by_id(schema::SESSION_ID).is_none() {
             return Err(damaged("the built-in attributes are missing"));
@@ -158,20 +167,35 @@ impl Store {
             self.schema = Arc::new(load_schema(&transaction)?);
             self.schema_t = schema_t;
         }
-        let t = transaction.prepare_cached("SELECT max(t) FROM turn")?.query_row([], |row| row.get::<_, Option<i64>>(0))?;
+        let t = transaction
+            .prepare_cached("SELECT max(t) FROM turn")?
+            .query_row([], |row| row.get::<_, Option<i64>>(0))?;
         let t = t.ok_or_else(|| damaged("it holds no transaction"))?;
-        Ok(Db { transaction, schema: self.schema.clone(), view, t })
+        Ok(Db {
+            transaction,
+            schema: self.schema.clone(),
+            view,
+            t,
+        })
     }
 }
 
 fn damaged(what: &str) -> Error {
-    Error::new(Kind::BadFile, format!("the memory file is damaged: {what}; restore it from a copy"))
+    Error::new(
+        Kind::BadFile,
+        format!("the memory file is damaged: {what}; restore it from a copy"),
+    )
 }
 
 // ---------------------------------------------------------------------------------- the file
 
 fn open_file(path: &Path) -> Result<Store> {
-    let cannot = |e: std::io::Error| Error::new(Kind::Storage, format!("the memory file cannot be opened: {e}"));
+    let cannot = |e: std::io::Error| {
+        Error::new(
+            Kind::Storage,
+            format!("the memory file cannot be opened: {e}"),
+        )
+    };
     match std::fs::metadata(path) {
         Ok(meta) if !meta.is_file() => return Err(Error::new(Kind::BadFile, "this is not a file")),
         Ok(meta) if meta.len() > 0 => check_header(path, meta.len())?,
@@ -179,7 +203,10 @@ fn open_file(path: &Path) -> Result<Store> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => create(path, false)?,
         Err(e) => return Err(cannot(e)),
     }
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    let connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
     // Until the file is known to be sound, closing it must not write the log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -187,16 +214,28 @@ fn open_file(path: &Path) -> Result<Store> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -32_000)?;
     let store = Store::from_connection(connection)?;
-    store.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    store
+        .connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     Ok(store)
 }
 
 /// Looks at the first bytes before SQLite does: opening alone may change a file.
 fn check_header(path: &Path, length: u64) -> Result<()> {
-    let cannot = |e: std::io::Error| Error::new(Kind::Storage, format!("the memory file cannot be read: {e}"));
+    let cannot = |e: std::io::Error| {
+        Error::new(
+            Kind::Storage,
+            format!("the memory file cannot be read: {e}"),
+        )
+    };
     let mut header = [0u8; 100];
     let mut file = File::open(path).map_err(cannot)?;
-    let foreign = |what: &str| Err(Error::new(Kind::BadFile, format!("{what}; it is left as it is, choose another path")));
+    let foreign = |what: &str| {
+        Err(Error::new(
+            Kind::BadFile,
+            format!("{what}; it is left as it is, choose another path"),
+        ))
+    };
     if length < 100 {
         return foreign("this is not a memory file");
     }
@@ -204,7 +243,9 @@ fn check_header(path: &Path, length: u64) -> Result<()> {
     if &header[..16] != b"SQLite format 3\0" {
         return foreign("this is not a memory file, or its head is damaged");
     }
-    let number = |at: usize| i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let number = |at: usize| {
+        i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
     if number(68) != APPLICATION_ID {
         return foreign("this is a SQLite database, but not a memory file");
     }
@@ -216,7 +257,10 @@ fn check_header(path: &Path, length: u64) -> Result<()> {
     let pages = u64::from(number(28).unsigned_abs());
     let has_log = std::fs::metadata(log_of(path)).is_ok_and(|m| m.len() > 0);
     if page < 512 || (!has_log && length < pages * page) {
-        return Err(damaged(&format!("it holds {length} bytes, and {} are expected", pages * page)));
+        return Err(damaged(&format!(
+            "it holds {length} bytes, and {} are expected",
+            pages * page
+        )));
     }
     Ok(())
 }
@@ -225,7 +269,9 @@ fn check_format(format: i32) -> Result<()> {
     if format > FORMAT {
         return Err(Error::new(
             Kind::BadFile,
-            format!("the memory file has format {format}, and this program knows up to {FORMAT}; use a newer program"),
+            format!(
+                "the memory file has format {format}, and this program knows up to {FORMAT}; use a newer program"
+            ),
         ));
     }
     if format < 1 {
@@ -252,7 +298,8 @@ fn check_content(path: &Path, connection: &Connection) -> Result<()> {
         return Err(damaged("tables are missing"));
     }
     if std::fs::metadata(path).is_ok_and(|m| m.len() <= CHECKED_WHOLE) {
-        let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+        let verdict: String =
+            connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
         if verdict != "ok" {
             return Err(damaged(&verdict));
         }
@@ -263,12 +310,19 @@ fn check_content(path: &Path, connection: &Connection) -> Result<()> {
 /// Makes a new file beside the path and links it into place, so that no one sees half a file and
 /// of two processes that start at once one wins and both use the winner's file.
 fn create(path: &Path, replace_empty: bool) -> Result<()> {
-    let cannot = |e: std::io::Error| Error::new(Kind::Storage, format!("the memory file cannot be made: {e}"));
+    let cannot = |e: std::io::Error| {
+        Error::new(
+            Kind::Storage,
+            format!("the memory file cannot be made: {e}"),
+        )
+    };
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let name = path.file_name().ok_or_else(|| Error::new(Kind::BadFile, "this is not a path to a file"))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| Error::new(Kind::BadFile, "this is not a path to a file"))?;
     let mut temporary = std::ffi::OsString::from(".");
     temporary.push(name);
     temporary.push(format!(".{}.new", fresh_id()?));
@@ -287,7 +341,9 @@ fn create(path: &Path, replace_empty: bool) -> Result<()> {
     // What is left is either a second name of the file or a failure's rest.
     let _ = std::fs::remove_file(&temporary);
     made?;
-    File::open(folder).and_then(|f| f.sync_all()).map_err(cannot)
+    File::open(folder)
+        .and_then(|f| f.sync_all())
+        .map_err(cannot)
 }
 
 fn make_file(path: &Path) -> Result<()> {
@@ -306,7 +362,12 @@ fn make_tables(connection: &mut Connection) -> Result<()> {
     for (e, a, v) in schema::built_in_facts() {
         writer.assert(e, a, &v, false)?;
     }
-    writer.assert(TX_BASE, schema::TX_INSTANT, &Edn::Inst(Instant::now()), false)?;
+    writer.assert(
+        TX_BASE,
+        schema::TX_INSTANT,
+        &Edn::Inst(Instant::now()),
+        false,
+    )?;
     writer.finish()?;
     transaction.commit()?;
     Ok(())
@@ -318,7 +379,8 @@ fn make_tables(connection: &mut Connection) -> Result<()> {
 /// When SQLite, whose randomness it is, cannot be started.
 pub fn fresh_id() -> Result<String> {
     let connection = Connection::open_in_memory()?;
-    let mut bytes: [u8; 16] = connection.query_row("SELECT randomblob(16)", [], |row| row.get(0))?;
+    let mut bytes: [u8; 16] =
+        connection.query_row("SELECT randomblob(16)", [], |row| row.get(0))?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let text = Edn::Uuid(bytes).to_string();
@@ -326,7 +388,8 @@ pub fn fresh_id() -> Result<String> {
 }
 
 fn load_schema(connection: &Connection) -> Result<Schema> {
-    let mut statement = connection.prepare_cached("SELECT e, a, v FROM datom WHERE a BETWEEN 1 AND 8 AND gone IS NULL")?;
+    let mut statement = connection
+        .prepare_cached("SELECT e, a, v FROM datom WHERE a BETWEEN 1 AND 8 AND gone IS NULL")?;
     let mut rows = statement.query([])?;
     let mut facts = Vec::new();
     while let Some(row) = rows.next()? {
@@ -362,9 +425,17 @@ fn scan_sql(known: &Known<'_>, view: View) -> String {
         View::Since(_) => conditions.push("gone IS NULL AND t > ?4"),
         View::History => {}
     }
-    let filter = if conditions.is_empty() { "1".to_owned() } else { conditions.join(" AND ") };
+    let filter = if conditions.is_empty() {
+        "1".to_owned()
+    } else {
+        conditions.join(" AND ")
+    };
     // Without statistics SQLite would guess; the choice is ours.
-    let index = if known.e.is_none() && known.a.is_some() { "INDEXED BY datom_avet" } else { "NOT INDEXED" };
+    let index = if known.e.is_none() && known.a.is_some() {
+        "INDEXED BY datom_avet"
+    } else {
+        "NOT INDEXED"
+    };
     format!("SELECT e, a, v, t, gone FROM datom {index} WHERE {filter}")
 }
 
@@ -395,12 +466,13 @@ impl<'s> Db<'s> {
         body: impl FnOnce(&mut CachedStatement<'_>) -> Result<T>,
     ) -> Result<T> {
         let mut statement = self.transaction.prepare_cached(sql)?;
-        let bind = |statement: &mut CachedStatement<'_>, at: usize, value: &dyn ToSql| -> Result<()> {
-            if statement.parameter_count() >= at && sql.contains(&format!("?{at}")) {
-                statement.raw_bind_parameter(at, value)?;
-            }
-            Ok(())
-        };
+        let bind =
+            |statement: &mut CachedStatement<'_>, at: usize, value: &dyn ToSql| -> Result<()> {
+                if statement.parameter_count() >= at && sql.contains(&format!("?{at}")) {
+                    statement.raw_bind_parameter(at, value)?;
+                }
+                Ok(())
+            };
         if let Some(e) = known.e {
             bind(&mut statement, 1, &e)?;
         }
@@ -417,18 +489,51 @@ impl<'s> Db<'s> {
     }
 
     /// Calls `each` with every fact that is seen and has what is known, until it says false.
-    pub(crate) fn scan(&self, known: Known<'_>, each: &mut dyn FnMut(Datom) -> Result<bool>) -> Result<()> {
+    pub(crate) fn scan(
+        &self,
+        known: Known<'_>,
+        each: &mut dyn FnMut(Datom) -> Result<bool>,
+    ) -> Result<()> {
         match (known, known.v) {
-            (Known { e: None, a: None, t: Some(t), .. }, _) => return self.scan_turn(t, known, each),
-            (Known { e: Some(_), a: None, .. }, Some(wanted)) => {
+            (
+                Known {
+                    e: None,
+                    a: None,
+                    t: Some(t),
+                    ..
+                },
+                _,
+            ) => return self.scan_turn(t, known, each),
+            (
+                Known {
+                    e: Some(_),
+                    a: None,
+                    ..
+                },
+                Some(wanted),
+            ) => {
                 let known = Known { v: None, ..known };
-                return self.scan(known, &mut |datom| if same_value(&datom.v, wanted) { each(datom) } else { Ok(true) });
+                return self.scan(known, &mut |datom| {
+                    if same_value(&datom.v, wanted) {
+                        each(datom)
+                    } else {
+                        Ok(true)
+                    }
+                });
             }
-            (Known { e: None, a: None, .. }, Some(_)) => {
+            (
+                Known {
+                    e: None, a: None, ..
+                },
+                Some(_),
+            ) => {
                 let mut go_on = true;
                 for attribute in self.schema.attributes() {
                     if go_on {
-                        let known = Known { a: Some(attribute.id), ..known };
+                        let known = Known {
+                            a: Some(attribute.id),
+                            ..known
+                        };
                         self.scan(known, &mut |datom| {
                             go_on = each(datom)?;
                             Ok(go_on)
@@ -451,7 +556,10 @@ impl<'s> Db<'s> {
             },
             _ => None,
         };
-        let known = Known { v: fitted.as_deref(), ..known };
+        let known = Known {
+            v: fitted.as_deref(),
+            ..known
+        };
         self.run(&known, &scan_sql(&known, self.view), |statement| {
             let mut rows = statement.raw_query();
             while let Some(row) = rows.next()? {
@@ -466,7 +574,12 @@ impl<'s> Db<'s> {
     }
 
     /// The facts that transaction `t` asserted or retracted.
-    fn scan_turn(&self, t: i64, known: Known<'_>, each: &mut dyn FnMut(Datom) -> Result<bool>) -> Result<()> {
+    fn scan_turn(
+        &self,
+        t: i64,
+        known: Known<'_>,
+        each: &mut dyn FnMut(Datom) -> Result<bool>,
+    ) -> Result<()> {
         let touched: Option<Vec<u8>> = self
             .transaction
             .prepare_cached("SELECT touched FROM turn WHERE t = ?1")?
@@ -477,24 +590,53 @@ impl<'s> Db<'s> {
             if !go_on {
                 break;
             }
-            self.scan(Known { e: Some(e), a: Some(a), v: known.v, t: Some(t) }, &mut |datom| {
-                go_on = each(datom)?;
-                Ok(go_on)
-            })?;
+            self.scan(
+                Known {
+                    e: Some(e),
+                    a: Some(a),
+                    v: known.v,
+                    t: Some(t),
+                },
+                &mut |datom| {
+                    go_on = each(datom)?;
+                    Ok(go_on)
+                },
+            )?;
         }
         Ok(())
     }
 
     /// A row is an assertion, and in the history its retraction too.
-    fn datoms_of(&self, row: &Row<'_>, attribute: Option<&Arc<Attribute>>) -> Result<[Option<Datom>; 2]> {
+    fn datoms_of(
+        &self,
+        row: &Row<'_>,
+        attribute: Option<&Arc<Attribute>>,
+    ) -> Result<[Option<Datom>; 2]> {
         let (e, a, t): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(3)?);
-        let attribute = attribute.or_else(|| self.schema.by_id(a)).ok_or_else(|| damaged("a fact has no attribute"))?;
+        let attribute = attribute
+            .or_else(|| self.schema.by_id(a))
+            .ok_or_else(|| damaged("a fact has no attribute"))?;
         let v = decode(attribute.value_type, row.get_ref(2)?)?;
         let retraction = match self.view {
-            View::History => row.get::<_, Option<i64>>(4)?.map(|gone| Datom { e, a, v: v.clone(), t: gone, added: false }),
+            View::History => row.get::<_, Option<i64>>(4)?.map(|gone| Datom {
+                e,
+                a,
+                v: v.clone(),
+                t: gone,
+                added: false,
+            }),
             _ => None,
         };
-        Ok([Some(Datom { e, a, v, t, added: true }), retraction])
+        Ok([
+            Some(Datom {
+                e,
+                a,
+                v,
+                t,
+                added: true,
+            }),
+            retraction,
+        ])
     }
 
     /// All facts that have what is known.
@@ -530,51 +672,79 @@ impl<'s> Db<'s> {
 
     /// The values of one attribute of one entity.
     pub fn values(&self, e: i64, attribute: &Attribute) -> Result<Vec<Edn>> {
-        let known = Known { e: Some(e), a: Some(attribute.id), ..Known::default() };
+        let known = Known {
+            e: Some(e),
+            a: Some(attribute.id),
+            ..Known::default()
+        };
         Ok(self.find(known)?.into_iter().map(|datom| datom.v).collect())
     }
 
     /// The entity that has a value of an attribute; of a unique one there is at most one.
     pub fn lookup(&self, attribute: &Attribute, value: &Edn) -> Result<Option<i64>> {
         let mut found = None;
-        self.scan(Known { a: Some(attribute.id), v: Some(value), ..Known::default() }, &mut |datom| {
-            found = Some(datom.e);
-            Ok(false)
-        })?;
+        self.scan(
+            Known {
+                a: Some(attribute.id),
+                v: Some(value),
+                ..Known::default()
+            },
+            &mut |datom| {
+                found = Some(datom.e);
+                Ok(false)
+            },
+        )?;
         Ok(found)
     }
 
     /// Whether any fact was ever recorded about an entity.
     pub(crate) fn was_known(&self, e: i64) -> Result<bool> {
-        let mut statement = self.transaction.prepare_cached("SELECT 1 FROM datom NOT INDEXED WHERE e = ?1 LIMIT 1")?;
+        let mut statement = self
+            .transaction
+            .prepare_cached("SELECT 1 FROM datom NOT INDEXED WHERE e = ?1 LIMIT 1")?;
         Ok(statement.exists([e])?)
     }
 
     /// The highest entity id in use below the transactions.
     pub(crate) fn last_id(&self) -> Result<i64> {
-        let mut statement = self.transaction.prepare_cached("SELECT max(e) FROM datom WHERE e < ?1")?;
-        Ok(statement.query_row([TX_BASE], |row| row.get::<_, Option<i64>>(0))?.unwrap_or(0))
+        let mut statement = self
+            .transaction
+            .prepare_cached("SELECT max(e) FROM datom WHERE e < ?1")?;
+        Ok(statement
+            .query_row([TX_BASE], |row| row.get::<_, Option<i64>>(0))?
+            .unwrap_or(0))
     }
 
     /// How many datoms a transaction has, provenance included. None when there is no such one.
     pub fn size_of(&self, t: i64) -> Result<Option<i64>> {
-        let mut statement = self.transaction.prepare_cached("SELECT datoms FROM turn WHERE t = ?1")?;
+        let mut statement = self
+            .transaction
+            .prepare_cached("SELECT datoms FROM turn WHERE t = ?1")?;
         Ok(statement.query_row([t], |row| row.get(0)).optional()?)
     }
 
     /// The transactions of a session before `t`, newest first, at most `limit`.
-    pub(crate) fn transactions_of(&self, session: i64, before: i64, limit: usize) -> Result<Vec<i64>> {
+    pub(crate) fn transactions_of(
+        &self,
+        session: i64,
+        before: i64,
+        limit: usize,
+    ) -> Result<Vec<i64>> {
         let mut statement = self.transaction.prepare_cached(
             "SELECT e FROM datom INDEXED BY datom_avet WHERE a = ?1 AND v = ?2 AND e < ?3 ORDER BY e DESC LIMIT ?4",
         )?;
-        let rows = statement.query_map((schema::SESSION, session, TX_BASE + before, limit as i64), |row| row.get::<_, i64>(0))?;
+        let rows = statement.query_map(
+            (schema::SESSION, session, TX_BASE + before, limit as i64),
+            |row| row.get::<_, i64>(0),
+        )?;
         rows.map(|e| Ok(e? - TX_BASE)).collect()
     }
 
     /// How many transactions a session has.
     pub(crate) fn count_transactions_of(&self, session: i64) -> Result<i64> {
-        let mut statement =
-            self.transaction.prepare_cached("SELECT count(*) FROM datom INDEXED BY datom_avet WHERE a = ?1 AND v = ?2")?;
+        let mut statement = self.transaction.prepare_cached(
+            "SELECT count(*) FROM datom INDEXED BY datom_avet WHERE a = ?1 AND v = ?2",
+        )?;
         Ok(statement.query_row((schema::SESSION, session), |row| row.get(0))?)
     }
 
@@ -587,18 +757,28 @@ impl<'s> Db<'s> {
         each: &mut dyn FnMut(Datom, f64) -> Result<bool>,
     ) -> Result<()> {
         let expression = search_expression(text)?;
-        let mut statement =
-            self.transaction.prepare_cached("SELECT e, a, v, t, rank FROM fulltext WHERE v MATCH ?1 ORDER BY rank, rowid")?;
+        let mut statement = self.transaction.prepare_cached(
+            "SELECT e, a, v, t, rank FROM fulltext WHERE v MATCH ?1 ORDER BY rank, rowid",
+        )?;
         let mut rows = statement.query([expression])?;
         while let Some(row) = rows.next()? {
-            let (e, a, t, rank): (i64, i64, i64, f64) = (row.get(0)?, row.get(1)?, row.get(3)?, row.get(4)?);
-            let searched = self.schema.by_id(a).is_some_and(|attribute| attribute.fulltext);
+            let (e, a, t, rank): (i64, i64, i64, f64) =
+                (row.get(0)?, row.get(1)?, row.get(3)?, row.get(4)?);
+            let searched = self
+                .schema
+                .by_id(a)
+                .is_some_and(|attribute| attribute.fulltext);
             if !searched || attribute.is_some_and(|wanted| wanted != a) {
                 continue;
             }
             let v = decode(ValueType::String, row.get_ref(2)?)?;
             // The index holds what was ever said; the view decides what is seen.
-            for datom in self.find(Known { e: Some(e), a: Some(a), v: Some(&v), t: Some(t) })? {
+            for datom in self.find(Known {
+                e: Some(e),
+                a: Some(a),
+                v: Some(&v),
+                t: Some(t),
+            })? {
                 if datom.added && !each(datom, -rank)? {
                     return Ok(());
                 }
@@ -623,18 +803,26 @@ fn search_expression(text: &str) -> Result<String> {
         if i % 2 == 1 {
             terms.push((part.trim().to_owned(), false));
         } else {
-            terms.extend(part.split_whitespace().map(|word| match word.strip_suffix('*') {
-                Some(start) => (start.to_owned(), true),
-                None => (word.to_owned(), false),
-            }));
+            terms.extend(
+                part.split_whitespace()
+                    .map(|word| match word.strip_suffix('*') {
+                        Some(start) => (start.to_owned(), true),
+                        None => (word.to_owned(), false),
+                    }),
+            );
         }
     }
     terms.retain(|(term, _)| term.chars().any(char::is_alphanumeric));
     if terms.is_empty() {
-        return Err(Error::new(Kind::BadArgument, "the text to search for holds no word"));
+        return Err(Error::new(
+            Kind::BadArgument,
+            "the text to search for holds no word",
+        ));
     }
-    let quoted: Vec<String> =
-        terms.iter().map(|(term, open)| format!("\"{term}\"{}", if *open { "*" } else { "" })).collect();
+    let quoted: Vec<String> = terms
+        .iter()
+        .map(|(term, open)| format!("\"{term}\"{}", if *open { "*" } else { "" }))
+        .collect();
     Ok(quoted.join(" "))
 }
 
@@ -651,7 +839,13 @@ pub(crate) struct Writer<'c> {
 
 impl<'c> Writer<'c> {
     pub(crate) fn new(connection: &'c Connection, t: i64) -> Writer<'c> {
-        Writer { connection, t, datoms: 0, touched: Vec::new(), last: (-1, -1) }
+        Writer {
+            connection,
+            t,
+            datoms: 0,
+            touched: Vec::new(),
+            last: (-1, -1),
+        }
     }
 
     pub(crate) fn assert(&mut self, e: i64, a: i64, v: &Edn, fulltext: bool) -> Result<()> {
@@ -671,7 +865,9 @@ impl<'c> Writer<'c> {
     pub(crate) fn retract(&mut self, e: i64, a: i64, v: &Edn) -> Result<()> {
         let changed = self
             .connection
-            .prepare_cached("UPDATE datom SET gone = ?4 WHERE e = ?1 AND a = ?2 AND v = ?3 AND gone IS NULL")?
+            .prepare_cached(
+                "UPDATE datom SET gone = ?4 WHERE e = ?1 AND a = ?2 AND v = ?3 AND gone IS NULL",
+            )?
             .execute((e, a, encode(v), self.t))?;
         if changed != 1 {
             return Err(damaged("a fact to be retracted is not there"));
@@ -691,7 +887,9 @@ impl<'c> Writer<'c> {
     }
 
     pub(crate) fn schema_changed(&self) -> Result<()> {
-        self.connection.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'schema'")?.execute([self.t])?;
+        self.connection
+            .prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'schema'")?
+            .execute([self.t])?;
         Ok(())
     }
 
@@ -731,7 +929,10 @@ fn read_touched(bytes: &[u8]) -> Result<Vec<(i64, i64)>> {
             (number, shift) = (0, 0);
         }
     }
-    let mut pairs: Vec<(i64, i64)> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    let mut pairs: Vec<(i64, i64)> = numbers
+        .chunks_exact(2)
+        .map(|pair| (pair[0], pair[1]))
+        .collect();
     pairs.sort_unstable();
     pairs.dedup();
     Ok(pairs)

@@ -63,7 +63,12 @@ impl Store {
         changes.note_provenance(tx_entity, provenance)?;
         let datoms = changes.write(t, &ops)?;
         db.commit()?;
-        Ok(Report { t, tx: tx_entity, tempids, datoms })
+        Ok(Report {
+            t,
+            tx: tx_entity,
+            tempids,
+            datoms,
+        })
     }
 
     /// The entity of the session with an id. It is made when there is none, in a transaction of the
@@ -73,7 +78,10 @@ impl Store {
     /// When the store cannot be read or written.
     pub fn open_session(&mut self, id: &str) -> Result<i64> {
         if id.is_empty() || id.len() > 256 {
-            return Err(Error::new(Kind::BadArgument, "a session's id is a text of 1 to 256 bytes"));
+            return Err(Error::new(
+                Kind::BadArgument,
+                "a session's id is a text of 1 to 256 bytes",
+            ));
         }
         if let Some(session) = self.db(View::Current)?.session(id)? {
             return Ok(session);
@@ -85,7 +93,12 @@ impl Store {
         let (t, session) = (db.t + 1, next_id(&db)?);
         let mut writer = Writer::new(db.connection(), t);
         writer.assert(session, schema::SESSION_ID, &Edn::str(id), false)?;
-        writer.assert(TX_BASE + t, schema::TX_INSTANT, &Edn::Inst(db.next_instant()?), false)?;
+        writer.assert(
+            TX_BASE + t,
+            schema::TX_INSTANT,
+            &Edn::Inst(db.next_instant()?),
+            false,
+        )?;
         writer.assert(TX_BASE + t, schema::SESSION, &Edn::Int(session), false)?;
         writer.finish()?;
         db.commit()?;
@@ -114,12 +127,18 @@ impl Db<'_> {
                 let [Edn::Keyword(name), value] = &items[..] else {
                     return Err(bad_entity(form));
                 };
-                let attribute = self.schema.attribute(name).map_err(|e| e.within(0))?.clone();
+                let attribute = self
+                    .schema
+                    .attribute(name)
+                    .map_err(|e| e.within(0))?
+                    .clone();
                 if attribute.unique.is_none() {
                     let message = format!(
                         "a lookup ref needs a unique attribute, and :{name} is not; register it with :db/unique :db.unique/identity"
                     );
-                    return Err(Error::new(Kind::BadArgument, message).attribute(name).within(0));
+                    return Err(Error::new(Kind::BadArgument, message)
+                        .attribute(name)
+                        .within(0));
                 }
                 let value = match (attribute.value_type, value) {
                     (ValueType::Ref, Edn::Int(_)) => value.clone(),
@@ -148,11 +167,19 @@ impl Db<'_> {
 
     pub(crate) fn no_such_entity(&self, form: &Edn) -> Error {
         let hint = match form {
-            Edn::Keyword(name) => self.schema.nearest_ident(name).map(|near| (format!("; did you mean :{near}?"), near)),
+            Edn::Keyword(name) => self
+                .schema
+                .nearest_ident(name)
+                .map(|near| (format!("; did you mean :{near}?"), near)),
             _ => None,
         };
         let (hint, near) = hint.map_or((String::new(), None), |(hint, near)| (hint, Some(near)));
-        Error::new(Kind::NoSuchEntity, format!("there is no entity {}{hint}", form.brief(120))).nearest(near).value(form)
+        Error::new(
+            Kind::NoSuchEntity,
+            format!("there is no entity {}{hint}", form.brief(120)),
+        )
+        .nearest(near)
+        .value(form)
     }
 
     /// The clock, but never before the last transaction.
@@ -181,9 +208,17 @@ fn bad_entity(form: &Edn) -> Error {
 fn wrong_type(attribute: &Attribute, value: &Edn) -> Error {
     let message = match value {
         Edn::Double(d) if d.is_nan() => format!(":{} cannot hold a NaN", attribute.ident),
-        _ => format!(":{} takes {}, and {} is {}", attribute.ident, attribute.value_type.example(), value.brief(80), value.kind()),
+        _ => format!(
+            ":{} takes {}, and {} is {}",
+            attribute.ident,
+            attribute.value_type.example(),
+            value.brief(80),
+            value.kind()
+        ),
     };
-    Error::new(Kind::WrongType, message).attribute(&attribute.ident).value(value)
+    Error::new(Kind::WrongType, message)
+        .attribute(&attribute.ident)
+        .value(value)
 }
 
 fn bad_tx(message: impl Into<String>) -> Error {
@@ -250,13 +285,22 @@ impl<'d, 's> Parser<'d, 's> {
                 tx.kind()
             )));
         };
-        let registers = forms.iter().filter_map(|form| match (form.get("db/ident"), form.get("db/valueType")) {
-            (Some(Edn::Keyword(name)), Some(_)) => Some(name.clone()),
-            _ => None,
+        let registers = forms.iter().filter_map(|form| {
+            match (form.get("db/ident"), form.get("db/valueType")) {
+                (Some(Edn::Keyword(name)), Some(_)) => Some(name.clone()),
+                _ => None,
+            }
         });
         let registers = registers.collect();
-        let mut parser =
-            Parser { db, names: Vec::new(), by_text: HashMap::new(), ops: Vec::new(), path: Vec::new(), registers, tx_entity };
+        let mut parser = Parser {
+            db,
+            names: Vec::new(),
+            by_text: HashMap::new(),
+            ops: Vec::new(),
+            path: Vec::new(),
+            registers,
+            tx_entity,
+        };
         for (i, form) in forms.iter().enumerate() {
             parser.inside(i, |p| p.form(form))?;
         }
@@ -275,7 +319,10 @@ impl<'d, 's> Parser<'d, 's> {
         match form {
             Edn::Map(members) => self.map(members).map(|_| ()),
             Edn::Vector(items) | Edn::List(items) => self.list(items),
-            _ => Err(bad_tx(format!("a map or a list such as [:db/add e a v] is expected, not {}", form.kind()))),
+            _ => Err(bad_tx(format!(
+                "a map or a list such as [:db/add e a v] is expected, not {}",
+                form.kind()
+            ))),
         }
     }
 
@@ -283,9 +330,16 @@ impl<'d, 's> Parser<'d, 's> {
         if let (Subject::Name(name), Action::Add(..)) = (subject, &action) {
             self.names[name].is_subject = true;
         }
-        self.ops.push(Op { path: self.path.clone(), subject, action });
+        self.ops.push(Op {
+            path: self.path.clone(),
+            subject,
+            action,
+        });
         if self.ops.len() > MAX_DATOMS {
-            return Err(Error::new(Kind::TooLarge, format!("a transaction holds at most {MAX_DATOMS} facts; split it")));
+            return Err(Error::new(
+                Kind::TooLarge,
+                format!("a transaction holds at most {MAX_DATOMS} facts; split it"),
+            ));
         }
         Ok(())
     }
@@ -313,26 +367,37 @@ impl<'d, 's> Parser<'d, 's> {
                 self.op(subject, Action::RetractEntity)
             }
             ("db/add", _) => Err(bad_tx("[:db/add entity attribute value] has four parts")),
-            ("db/retract", _) => Err(bad_tx("[:db/retract entity attribute value] has four parts, or three to retract all values")),
+            ("db/retract", _) => Err(bad_tx(
+                "[:db/retract entity attribute value] has four parts, or three to retract all values",
+            )),
             ("db/retractEntity", _) => Err(bad_tx("[:db/retractEntity entity] has two parts")),
             _ => {
                 let first = items.first().map_or("nothing".to_owned(), |f| f.brief(40));
-                Err(bad_tx(format!("a list starts with :db/add, :db/retract or :db/retractEntity, not {first}")))
+                Err(bad_tx(format!(
+                    "a list starts with :db/add, :db/retract or :db/retractEntity, not {first}"
+                )))
             }
         }
     }
 
     /// An entity map; gives the entity.
     fn map(&mut self, members: &[(Edn, Edn)]) -> Result<Subject> {
-        let subject = match members.iter().position(|(key, _)| key.as_keyword() == Some("db/id")) {
+        let subject = match members
+            .iter()
+            .position(|(key, _)| key.as_keyword() == Some("db/id"))
+        {
             Some(i) => self.inside(2 * i + 1, |p| p.subject(&members[i].1))?,
             None if members.is_empty() => return Err(bad_tx("an empty map says nothing")),
             None => self.new_name(None),
         };
         for (i, (key, value)) in members.iter().enumerate() {
             let Some(name) = key.as_keyword() else {
-                return Err(bad_tx(format!("the keys of an entity map are keywords, and {} is {}", key.brief(60), key.kind()))
-                    .within(2 * i));
+                return Err(bad_tx(format!(
+                    "the keys of an entity map are keywords, and {} is {}",
+                    key.brief(60),
+                    key.kind()
+                ))
+                .within(2 * i));
             };
             if name == "db/id" {
                 continue;
@@ -349,7 +414,11 @@ impl<'d, 's> Parser<'d, 's> {
 
     fn member(&mut self, subject: Subject, attribute: &Arc<Attribute>, value: &Edn) -> Result<()> {
         let several = match value {
-            Edn::Vector(items) | Edn::List(items) if attribute.many && !self.is_lookup_ref(attribute, value) => Some((items, true)),
+            Edn::Vector(items) | Edn::List(items)
+                if attribute.many && !self.is_lookup_ref(attribute, value) =>
+            {
+                Some((items, true))
+            }
             Edn::Set(items) if attribute.many => Some((items, false)),
             _ => None,
         };
@@ -372,18 +441,28 @@ impl<'d, 's> Parser<'d, 's> {
         }
     }
 
-    fn reverse_member(&mut self, i: usize, forward: &str, value: &Edn, object: Subject) -> Result<()> {
+    fn reverse_member(
+        &mut self,
+        i: usize,
+        forward: &str,
+        value: &Edn,
+        object: Subject,
+    ) -> Result<()> {
         let attribute = self.inside(2 * i, |p| p.attribute(&Edn::keyword(forward)))?;
         if attribute.value_type != ValueType::Ref {
             let message = format!(":{forward} is no reference, so it has no reverse");
-            return Err(Error::new(Kind::WrongType, message).attribute(forward).within(2 * i));
+            return Err(Error::new(Kind::WrongType, message)
+                .attribute(forward)
+                .within(2 * i));
         }
         let object = match object {
             Subject::Id(id) => Object::Value(Edn::Int(id)),
             Subject::Name(name) => Object::Name(name),
         };
         let many = match value {
-            Edn::Vector(items) | Edn::List(items) if !self.is_lookup_ref(&attribute, value) => items.clone(),
+            Edn::Vector(items) | Edn::List(items) if !self.is_lookup_ref(&attribute, value) => {
+                items.clone()
+            }
             Edn::Set(items) => items.clone(),
             one => vec![one.clone()],
         };
@@ -446,7 +525,10 @@ impl<'d, 's> Parser<'d, 's> {
             None => {
                 let error = self.db.no_such_entity(form);
                 if matches!(form, Edn::Vector(_) | Edn::List(_)) {
-                    let message = format!("{}; for one that this turn makes, use a tempid, \"x\"", error.message());
+                    let message = format!(
+                        "{}; for one that this turn makes, use a tempid, \"x\"",
+                        error.message()
+                    );
                     return Err(Error::new(Kind::NoSuchEntity, message).value(form));
                 }
                 Err(error)
@@ -459,8 +541,16 @@ impl<'d, 's> Parser<'d, 's> {
             return Subject::Name(*known);
         }
         let index = self.names.len();
-        let id = text.is_some_and(|t| &**t == THIS_TX).then_some(self.tx_entity);
-        self.names.push(Name { text: text.cloned(), path: self.path.clone(), same_as: index, id, is_subject: false });
+        let id = text
+            .is_some_and(|t| &**t == THIS_TX)
+            .then_some(self.tx_entity);
+        self.names.push(Name {
+            text: text.cloned(),
+            path: self.path.clone(),
+            same_as: index,
+            id,
+            is_subject: false,
+        });
         if let Some(text) = text {
             self.by_text.insert(text.clone(), index);
         }
@@ -471,8 +561,20 @@ impl<'d, 's> Parser<'d, 's> {
         if attribute.value_type == ValueType::Ref {
             let subject = match value {
                 Edn::Map(members) => self.map(members)?,
+                Edn::Keyword(name)
+                    if attribute.id == schema::VALUE_TYPE
+                        && self.db.schema.ident(name).is_none() =>
+                {
+                    let message = format!(
+                        "there is no type {value}; known are {}",
+                        ValueType::idents()
+                    );
+                    return Err(Error::new(Kind::NoSuchEntity, message).value(value));
+                }
                 Edn::Int(_) | Edn::Keyword(_) | Edn::Str(_) => self.subject(value)?,
-                Edn::Vector(_) | Edn::List(_) if matches!(value.as_sequence(), Some([Edn::Keyword(_), _])) => {
+                Edn::Vector(_) | Edn::List(_)
+                    if matches!(value.as_sequence(), Some([Edn::Keyword(_), _])) =>
+                {
                     self.subject(value)?
                 }
                 _ => return Err(wrong_type(attribute, value)),
@@ -491,7 +593,10 @@ impl<'d, 's> Parser<'d, 's> {
             _ => 0,
         };
         if size > MAX_VALUE {
-            let message = format!("the value of :{} has {size} bytes; a fact holds at most {MAX_VALUE}", attribute.ident);
+            let message = format!(
+                "the value of :{} has {size} bytes; a fact holds at most {MAX_VALUE}",
+                attribute.ident
+            );
             return Err(Error::new(Kind::TooLarge, message).attribute(&attribute.ident));
         }
         Ok(Object::Value(fitted.into_owned()))
@@ -521,7 +626,9 @@ impl<'d, 's> Parser<'d, 's> {
             if self.names[root].id.is_none() {
                 if !self.names[root].is_subject {
                     let text = self.names[i].text.clone().unwrap_or_default();
-                    let message = format!("the tempid \"{text}\" is only referred to: no fact of this turn is about it");
+                    let message = format!(
+                        "the tempid \"{text}\" is only referred to: no fact of this turn is about it"
+                    );
                     let path = self.names[i].path.clone();
                     return Err(bad_tx(message).at(&path));
                 }
@@ -530,7 +637,12 @@ impl<'d, 's> Parser<'d, 's> {
             }
         }
         let id_of = |name: usize| self.names[self.root(name)].id.unwrap_or_default();
-        let tempids = self.names.iter().enumerate().filter_map(|(i, n)| Some((n.text.clone()?, id_of(i)))).collect();
+        let tempids = self
+            .names
+            .iter()
+            .enumerate()
+            .filter_map(|(i, n)| Some((n.text.clone()?, id_of(i))))
+            .collect();
         let object = |object: &Object| match object {
             Object::Value(value) => value.clone(),
             Object::Name(name) => Edn::Int(id_of(*name)),
@@ -543,7 +655,9 @@ impl<'d, 's> Parser<'d, 's> {
             },
             change: match &op.action {
                 Action::Add(attribute, value) => Change::Add(attribute.clone(), object(value)),
-                Action::Retract(attribute, value) => Change::Retract(attribute.clone(), value.as_ref().map(object)),
+                Action::Retract(attribute, value) => {
+                    Change::Retract(attribute.clone(), value.as_ref().map(object))
+                }
                 Action::RetractEntity => Change::RetractEntity,
             },
         });
@@ -556,7 +670,10 @@ impl<'d, 's> Parser<'d, 's> {
         let mut by_value: HashMap<(i64, Edn), usize> = HashMap::new();
         for i in 0..self.ops.len() {
             let op = &self.ops[i];
-            let (Subject::Name(name), Action::Add(attribute, object)) = (op.subject, &op.action) else { continue };
+            let (Subject::Name(name), Action::Add(attribute, object)) = (op.subject, &op.action)
+            else {
+                continue;
+            };
             if attribute.unique != Some(Unique::Identity) {
                 continue;
             }
@@ -586,7 +703,9 @@ impl<'d, 's> Parser<'d, 's> {
             };
             if other != root {
                 match (self.names[other].id, self.names[root].id) {
-                    (Some(a), Some(b)) if a != b => return Err(two_entities(attribute, &value, a, b).at(&path)),
+                    (Some(a), Some(b)) if a != b => {
+                        return Err(two_entities(attribute, &value, a, b).at(&path));
+                    }
                     (id, other_id) => self.names[other].id = id.or(other_id),
                 }
                 self.names[root].same_as = other;
@@ -603,7 +722,9 @@ fn two_entities(attribute: &Attribute, value: &Edn, one: i64, other: i64) -> Err
         attribute.ident,
         value.brief(80)
     );
-    Error::new(Kind::Conflict, message).attribute(&attribute.ident).value(value)
+    Error::new(Kind::Conflict, message)
+        .attribute(&attribute.ident)
+        .value(value)
 }
 
 /// `person/_friend` is the reverse of `person/friend`.
@@ -649,24 +770,41 @@ struct Changes<'d, 's> {
 
 impl<'d, 's> Changes<'d, 's> {
     fn new(db: &'d Db<'s>) -> Changes<'d, 's> {
-        Changes { db, added: BTreeMap::new(), retracted: BTreeMap::new(), attributes: HashMap::new(), gone: BTreeSet::new() }
+        Changes {
+            db,
+            added: BTreeMap::new(),
+            retracted: BTreeMap::new(),
+            attributes: HashMap::new(),
+            gone: BTreeSet::new(),
+        }
     }
 
     fn apply(&mut self, op: &ResolvedOp) -> Result<()> {
         if op.e < FIRST_ID {
-            let name = self.db.schema.name(op.e).map_or(op.e.to_string(), |n| format!(":{n}"));
-            return Err(Error::new(Kind::Reserved, format!("{name} is built in and cannot be changed")));
+            let name = self
+                .db
+                .schema
+                .name(op.e)
+                .map_or(op.e.to_string(), |n| format!(":{n}"));
+            return Err(Error::new(
+                Kind::Reserved,
+                format!("{name} is built in and cannot be changed"),
+            ));
         }
         match &op.change {
             Change::Add(attribute, value) => {
                 self.attributes.insert(attribute.id, attribute.clone());
-                self.added.entry((op.e, attribute.id, value.clone())).or_insert_with(|| op.path.clone());
+                self.added
+                    .entry((op.e, attribute.id, value.clone()))
+                    .or_insert_with(|| op.path.clone());
             }
             Change::Retract(attribute, value) => {
                 self.attributes.insert(attribute.id, attribute.clone());
                 for current in self.db.values(op.e, attribute)? {
                     if value.as_ref().is_none_or(|v| *v == current) {
-                        self.retracted.entry((op.e, attribute.id, current)).or_insert_with(|| op.path.clone());
+                        self.retracted
+                            .entry((op.e, attribute.id, current))
+                            .or_insert_with(|| op.path.clone());
                     }
                 }
             }
@@ -683,23 +821,42 @@ impl<'d, 's> Changes<'d, 's> {
                 continue;
             }
             if self.db.schema.by_id(e).is_some() {
-                let name = self.db.schema.name(e).map_or(e.to_string(), |n| format!(":{n}"));
-                return Err(Error::new(Kind::BadSchema, format!("{name} is an attribute; an attribute cannot be retracted")));
+                let name = self
+                    .db
+                    .schema
+                    .name(e)
+                    .map_or(e.to_string(), |n| format!(":{n}"));
+                return Err(Error::new(
+                    Kind::BadSchema,
+                    format!("{name} is an attribute; an attribute cannot be retracted"),
+                ));
             }
-            for datom in self.db.find(Known { e: Some(e), ..Known::default() })? {
+            for datom in self.db.find(Known {
+                e: Some(e),
+                ..Known::default()
+            })? {
                 let attribute = self.db.schema.by_id(datom.a);
                 if attribute.is_some_and(|a| a.is_reserved()) {
                     let what = if e >= TX_BASE { "a turn" } else { "a session" };
-                    return Err(Error::new(Kind::Reserved, format!("{e} is {what}; it cannot be retracted")));
+                    return Err(Error::new(
+                        Kind::Reserved,
+                        format!("{e} is {what}; it cannot be retracted"),
+                    ));
                 }
-                if let (true, Some(part)) = (attribute.is_some_and(|a| a.component), datom.v.as_int()) {
+                if let (true, Some(part)) =
+                    (attribute.is_some_and(|a| a.component), datom.v.as_int())
+                {
                     waiting.push(part);
                 }
                 self.retract(datom, path);
             }
             for attribute in self.db.schema.attributes() {
                 if attribute.value_type == ValueType::Ref && !attribute.is_reserved() {
-                    let known = Known { a: Some(attribute.id), v: Some(&Edn::Int(e)), ..Known::default() };
+                    let known = Known {
+                        a: Some(attribute.id),
+                        v: Some(&Edn::Int(e)),
+                        ..Known::default()
+                    };
                     for datom in self.db.find(known)? {
                         self.retract(datom, path);
                     }
@@ -713,12 +870,22 @@ impl<'d, 's> Changes<'d, 's> {
         if let Some(attribute) = self.db.schema.by_id(datom.a) {
             self.attributes.insert(datom.a, attribute.clone());
         }
-        self.retracted.entry((datom.e, datom.a, datom.v)).or_insert_with(|| path.to_vec());
+        self.retracted
+            .entry((datom.e, datom.a, datom.v))
+            .or_insert_with(|| path.to_vec());
     }
 
     fn attribute(&self, id: i64) -> Result<Arc<Attribute>> {
-        let found = self.attributes.get(&id).or_else(|| self.db.schema.by_id(id));
-        found.cloned().ok_or_else(|| Error::new(Kind::UnknownAttribute, format!("the entity {id} is no attribute")))
+        let found = self
+            .attributes
+            .get(&id)
+            .or_else(|| self.db.schema.by_id(id));
+        found.cloned().ok_or_else(|| {
+            Error::new(
+                Kind::UnknownAttribute,
+                format!("the entity {id} is no attribute"),
+            )
+        })
     }
 
     /// Drops what changes nothing, adds the retractions that new values imply, finds contradictions.
@@ -728,17 +895,29 @@ impl<'d, 's> Changes<'d, 's> {
         for ((e, a, v), path) in added {
             let attribute = self.attribute(a)?;
             if self.retracted.contains_key(&(e, a, v.clone())) {
-                let message = format!("the turn asserts and retracts the same fact: {e} :{} {}", attribute.ident, v.brief(80));
-                return Err(Error::new(Kind::Conflict, message).attribute(&attribute.ident).value(&v).at(&path));
+                let message = format!(
+                    "the turn asserts and retracts the same fact: {e} :{} {}",
+                    attribute.ident,
+                    v.brief(80)
+                );
+                return Err(Error::new(Kind::Conflict, message)
+                    .attribute(&attribute.ident)
+                    .value(&v)
+                    .at(&path));
             }
-            if let (false, Some((_, _, other))) = (attribute.many, last.filter(|l| l.0 == e && l.1 == a)) {
+            if let (false, Some((_, _, other))) =
+                (attribute.many, last.filter(|l| l.0 == e && l.1 == a))
+            {
                 let message = format!(
                     ":{} has one value, and the turn gives the entity {e} two: {} and {}",
                     attribute.ident,
                     other.brief(60),
                     v.brief(60)
                 );
-                return Err(Error::new(Kind::Conflict, message).attribute(&attribute.ident).value(&v).at(&path));
+                return Err(Error::new(Kind::Conflict, message)
+                    .attribute(&attribute.ident)
+                    .value(&v)
+                    .at(&path));
             }
             last = Some((e, a, v.clone()));
             if self.is_current(e, a, &v)? {
@@ -746,7 +925,9 @@ impl<'d, 's> Changes<'d, 's> {
             }
             if !attribute.many {
                 for old in self.db.values(e, &attribute)? {
-                    self.retracted.entry((e, a, old)).or_insert_with(|| path.clone());
+                    self.retracted
+                        .entry((e, a, old))
+                        .or_insert_with(|| path.clone());
                 }
             }
             self.added.insert((e, a, v), path);
@@ -755,7 +936,15 @@ impl<'d, 's> Changes<'d, 's> {
     }
 
     fn is_current(&self, e: i64, a: i64, v: &Edn) -> Result<bool> {
-        Ok(self.db.count_up_to(Known { e: Some(e), a: Some(a), v: Some(v), t: None }, 1)? > 0)
+        Ok(self.db.count_up_to(
+            Known {
+                e: Some(e),
+                a: Some(a),
+                v: Some(v),
+                t: None,
+            },
+            1,
+        )? > 0)
     }
 
     fn check_unique(&self) -> Result<()> {
@@ -765,31 +954,57 @@ impl<'d, 's> Changes<'d, 's> {
             if attribute.unique.is_none() {
                 continue;
             }
-            let stored = self.db.lookup(&attribute, v)?.filter(|holder| !self.retracted.contains_key(&(*holder, *a, v.clone())));
+            let stored = self
+                .db
+                .lookup(&attribute, v)?
+                .filter(|holder| !self.retracted.contains_key(&(*holder, *a, v.clone())));
             let other = stored.or_else(|| holders.insert((*a, v), *e));
             if let Some(other) = other.filter(|other| other != e) {
-                let message = format!(":{} is unique, and {} already belongs to the entity {other}", attribute.ident, v.brief(80));
-                return Err(Error::new(Kind::UniqueConflict, message).attribute(&attribute.ident).value(v).at(path));
+                let message = format!(
+                    ":{} is unique, and {} already belongs to the entity {other}",
+                    attribute.ident,
+                    v.brief(80)
+                );
+                return Err(Error::new(Kind::UniqueConflict, message)
+                    .attribute(&attribute.ident)
+                    .value(v)
+                    .at(path));
             }
         }
         Ok(())
     }
 
     fn note_provenance(&mut self, tx_entity: i64, provenance: Provenance) -> Result<()> {
-        self.added.insert((tx_entity, schema::TX_INSTANT, Edn::Inst(self.db.next_instant()?)), Vec::new());
+        self.added.insert(
+            (
+                tx_entity,
+                schema::TX_INSTANT,
+                Edn::Inst(self.db.next_instant()?),
+            ),
+            Vec::new(),
+        );
         if let Some(session) = provenance.session {
-            self.added.insert((tx_entity, schema::SESSION, Edn::Int(session)), Vec::new());
+            self.added
+                .insert((tx_entity, schema::SESSION, Edn::Int(session)), Vec::new());
         }
         if let Some(source) = provenance.source {
             if !(TX_BASE..=TX_BASE + self.db.t).contains(&source) {
-                let message = format!("the source {source} is no turn; give the :turn or the :t of one");
+                let message =
+                    format!("the source {source} is no turn; give the :turn or the :t of one");
                 return Err(Error::new(Kind::NoSuchEntity, message).value(&Edn::Int(source)));
             }
-            let given = self.added.keys().find(|(e, a, _)| (*e, *a) == (tx_entity, schema::SOURCE));
+            let given = self
+                .added
+                .keys()
+                .find(|(e, a, _)| (*e, *a) == (tx_entity, schema::SOURCE));
             if given.is_some_and(|(_, _, v)| *v != Edn::Int(source)) {
-                return Err(Error::new(Kind::Conflict, "the turn has two different values of :memory/source"));
+                return Err(Error::new(
+                    Kind::Conflict,
+                    "the turn has two different values of :memory/source",
+                ));
             }
-            self.added.insert((tx_entity, schema::SOURCE, Edn::Int(source)), Vec::new());
+            self.added
+                .insert((tx_entity, schema::SOURCE, Edn::Int(source)), Vec::new());
         }
         Ok(())
     }
@@ -809,7 +1024,13 @@ impl<'d, 's> Changes<'d, 's> {
             } else {
                 writer.retract(*e, *a, v)?;
             }
-            datoms.push(Datom { e: *e, a: *a, v: v.clone(), t, added });
+            datoms.push(Datom {
+                e: *e,
+                a: *a,
+                v: v.clone(),
+                t,
+                added,
+            });
         }
         if changes_schema {
             writer.schema_changed()?;
@@ -825,7 +1046,10 @@ impl<'d, 's> Changes<'d, 's> {
         let after: Schema = schema_after(connection)?;
         for old in self.db.schema.attributes() {
             let Some(new) = after.by_id(old.id) else {
-                let message = format!(":{} is an attribute; an attribute cannot be retracted", old.ident);
+                let message = format!(
+                    ":{} is an attribute; an attribute cannot be retracted",
+                    old.ident
+                );
                 return Err(Error::new(Kind::BadSchema, message).attribute(&old.ident));
             };
             let refuse = |why: String| Err(Error::new(Kind::BadSchema, why).attribute(&old.ident));
@@ -839,18 +1063,27 @@ impl<'d, 's> Changes<'d, 's> {
             if old.many && !new.many {
                 let sql = "SELECT e FROM datom INDEXED BY datom_avet WHERE a = ?1 AND gone IS NULL GROUP BY e HAVING count(*) > 1 LIMIT 1";
                 if let Some(e) = first(connection, sql, old.id)? {
-                    return refuse(format!(":{} cannot become :db.cardinality/one: the entity {e} has several values", old.ident));
+                    return refuse(format!(
+                        ":{} cannot become :db.cardinality/one: the entity {e} has several values",
+                        old.ident
+                    ));
                 }
             }
             if old.unique.is_none() && new.unique.is_some() {
                 let sql = "SELECT min(e) FROM datom INDEXED BY datom_avet WHERE a = ?1 AND gone IS NULL GROUP BY v HAVING count(*) > 1 LIMIT 1";
                 if let Some(e) = first(connection, sql, old.id)? {
-                    return refuse(format!(":{} cannot become unique: the entity {e} shares its value", old.ident));
+                    return refuse(format!(
+                        ":{} cannot become unique: the entity {e} shares its value",
+                        old.ident
+                    ));
                 }
             }
             if !old.fulltext && new.fulltext {
                 connection.execute("DELETE FROM fulltext WHERE a = ?1", [old.id])?;
-                connection.execute("INSERT INTO fulltext (v, e, a, t) SELECT v, e, a, t FROM datom WHERE a = ?1", [old.id])?;
+                connection.execute(
+                    "INSERT INTO fulltext (v, e, a, t) SELECT v, e, a, t FROM datom WHERE a = ?1",
+                    [old.id],
+                )?;
             }
         }
         Ok(())
@@ -859,15 +1092,23 @@ impl<'d, 's> Changes<'d, 's> {
 
 fn first(connection: &rusqlite::Connection, sql: &str, a: i64) -> Result<Option<i64>> {
     use rusqlite::OptionalExtension as _;
-    Ok(connection.prepare(sql)?.query_row([a], |row| row.get(0)).optional()?)
+    Ok(connection
+        .prepare(sql)?
+        .query_row([a], |row| row.get(0))
+        .optional()?)
 }
 
 /// Where a transaction first speaks of the vocabulary.
 fn schema_path(ops: &[ResolvedOp]) -> &[usize] {
     let speaks = |op: &&ResolvedOp| match &op.change {
-        Change::Add(attribute, _) | Change::Retract(attribute, _) => attribute.is_schema() && attribute.id != schema::DOC,
+        Change::Add(attribute, _) | Change::Retract(attribute, _) => {
+            attribute.is_schema() && attribute.id != schema::DOC
+        }
         Change::RetractEntity => false,
     };
     // The whole map, not its first member.
-    ops.iter().find(speaks).and_then(|op| op.path.get(..1)).unwrap_or(&[])
+    ops.iter()
+        .find(speaks)
+        .and_then(|op| op.path.get(..1))
+        .unwrap_or(&[])
 }

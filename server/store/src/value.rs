@@ -17,7 +17,9 @@ pub(crate) fn fit(value_type: ValueType, value: &Edn) -> Option<Cow<'_, Edn>> {
     let fits = match (value_type, value) {
         (ValueType::BigInt, Edn::Int(n)) => return Some(Cow::Owned(Edn::big(BigInt::from(*n)))),
         // One zero: SQLite's indices do not tell them apart.
-        (ValueType::Double, Edn::Double(d)) if *d == 0.0 => return Some(Cow::Owned(Edn::Double(0.0))),
+        (ValueType::Double, Edn::Double(d)) if *d == 0.0 => {
+            return Some(Cow::Owned(Edn::Double(0.0)));
+        }
         (ValueType::Double, Edn::Double(d)) => !d.is_nan(),
         (ValueType::Ref, Edn::Int(n)) => *n >= 0,
         (ValueType::String, Edn::Str(_))
@@ -36,7 +38,9 @@ pub(crate) fn fit(value_type: ValueType, value: &Edn) -> Option<Cow<'_, Edn>> {
 /// A value that [`fit`] let through, for SQLite.
 pub(crate) fn encode(value: &Edn) -> ToSqlOutput<'_> {
     match value {
-        Edn::Str(text) | Edn::Keyword(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+        Edn::Str(text) | Edn::Keyword(text) => {
+            ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes()))
+        }
         Edn::Int(n) => ToSqlOutput::Owned(Owned::Integer(*n)),
         Edn::Bool(b) => ToSqlOutput::Owned(Owned::Integer(i64::from(*b))),
         Edn::Inst(i) => ToSqlOutput::Owned(Owned::Integer(i.millis())),
@@ -50,7 +54,11 @@ pub(crate) fn encode(value: &Edn) -> ToSqlOutput<'_> {
 
 /// What [`encode`] wrote.
 pub(crate) fn decode(value_type: ValueType, stored: ValueRef<'_>) -> Result<Edn> {
-    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(std::sync::Arc::<str>::from);
+    let text = |bytes: &[u8]| {
+        std::str::from_utf8(bytes)
+            .ok()
+            .map(std::sync::Arc::<str>::from)
+    };
     let value = match (value_type, stored) {
         (ValueType::String, ValueRef::Text(bytes)) => text(bytes).map(Edn::Str),
         (ValueType::Keyword, ValueRef::Text(bytes)) => text(bytes).map(Edn::Keyword),
@@ -64,7 +72,13 @@ pub(crate) fn decode(value_type: ValueType, stored: ValueRef<'_>) -> Result<Edn>
         _ => None,
     };
     value.ok_or_else(|| {
-        Error::new(Kind::BadFile, format!("the memory file is damaged: a value is not of its type {}", value_type.ident()))
+        Error::new(
+            Kind::BadFile,
+            format!(
+                "the memory file is damaged: a value is not of its type {}",
+                value_type.ident()
+            ),
+        )
     })
 }
 
@@ -112,6 +126,9 @@ mod tests {
         assert!(fit(ValueType::Double, &Edn::Int(1)).is_none());
         assert!(fit(ValueType::Keyword, &Edn::str("a")).is_none());
         assert!(fit(ValueType::Double, &Edn::Double(f64::NAN)).is_none());
-        assert_eq!(fit(ValueType::BigInt, &Edn::Int(7)).as_deref(), Some(&Edn::big(7.into())));
+        assert_eq!(
+            fit(ValueType::BigInt, &Edn::Int(7)).as_deref(),
+            Some(&Edn::big(7.into()))
+        );
     }
 }

@@ -7,14 +7,24 @@ use touchstone_store::edn::{Decimal, Edn, Instant, MAX_DEPTH, locate, read};
 
 /// `PROPTEST_CASES` asks for more than the usual number of cases.
 fn cases(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(asked.unwrap_or(usual)) }
+    let asked = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok());
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(asked.unwrap_or(usual))
+    }
 }
 
 fn name() -> impl Strategy<Value = String> {
     let part = "[a-zA-Z*!_?$%&=<>é][a-zA-Z0-9*+!_?$%&=<>.:#'-]{0,6}";
-    prop_oneof![part.prop_map(|s: String| s), (part, part).prop_map(|(a, b)| format!("{a}/{b}"))]
-        .prop_filter("these are values", |s| !matches!(s.as_str(), "nil" | "true" | "false"))
+    prop_oneof![
+        part.prop_map(|s: String| s),
+        (part, part).prop_map(|(a, b)| format!("{a}/{b}"))
+    ]
+    .prop_filter("these are values", |s| {
+        !matches!(s.as_str(), "nil" | "true" | "false")
+    })
 }
 
 fn atom() -> impl Strategy<Value = Edn> {
@@ -29,13 +39,16 @@ fn atom() -> impl Strategy<Value = Edn> {
             d if d.is_nan() => f64::NAN,
             d => d,
         })),
-        (any::<i64>(), 0u32..40)
-            .prop_map(|(n, scale)| Edn::Decimal(Arc::new(Decimal { unscaled: BigInt::from(n), scale }))),
+        (any::<i64>(), 0u32..40).prop_map(|(n, scale)| Edn::Decimal(Arc::new(Decimal {
+            unscaled: BigInt::from(n),
+            scale
+        }))),
         any::<char>().prop_map(Edn::Char),
         any::<String>().prop_map(|s| Edn::str(&s)),
         name().prop_map(|s| Edn::keyword(&s)),
         name().prop_map(|s| Edn::symbol(&s)),
-        (-62_167_219_200_000i64..=253_402_300_799_999).prop_map(|ms| Edn::Inst(Instant::from_millis(ms).unwrap())),
+        (-62_167_219_200_000i64..=253_402_300_799_999)
+            .prop_map(|ms| Edn::Inst(Instant::from_millis(ms).unwrap())),
         any::<[u8; 16]>().prop_map(Edn::Uuid),
         proptest::collection::vec(any::<u8>(), 0..20).prop_map(|b| Edn::Bytes(b.into())),
     ]
@@ -53,9 +66,13 @@ fn form() -> impl Strategy<Value = Edn> {
                 keys.dedup();
                 Edn::Map(keys.into_iter().zip(values).collect())
             }),
-            (name().prop_filter("a tag starts with a letter and is not built in", |s| {
-                s.starts_with(char::is_alphabetic) && !matches!(s.as_str(), "inst" | "uuid" | "base64")
-            }), inner)
+            (
+                name().prop_filter("a tag starts with a letter and is not built in", |s| {
+                    s.starts_with(char::is_alphabetic)
+                        && !matches!(s.as_str(), "inst" | "uuid" | "base64")
+                }),
+                inner
+            )
                 .prop_map(|(tag, value)| Edn::Tagged(tag.as_str().into(), Box::new(value))),
         ]
     })
@@ -102,7 +119,10 @@ proptest! {
 #[test]
 fn reads_what_edn_writes() {
     let same = [
-        ("#:foo{:a 1 b 2 :x/y 3 :_/z 4 \"k\" 5}", "{:foo/a 1 foo/b 2 :x/y 3 :z 4 \"k\" 5}"),
+        (
+            "#:foo{:a 1 b 2 :x/y 3 :_/z 4 \"k\" 5}",
+            "{:foo/a 1 foo/b 2 :x/y 3 :z 4 \"k\" 5}",
+        ),
         ("#{3 1 2}", "#{1 2 3}"),
         ("[1 #_ 2 #_ #_ 3 4 5]", "[1 5]"),
         ("{:a #_ :b 1 #_}", "{:a 1}"),
@@ -110,7 +130,10 @@ fn reads_what_edn_writes() {
         ("; first\n 1 ; last", "1"),
         ("[,,1,2 , 3]", "[1 2 3]"),
         ("+1", "1"),
-        ("123456789012345678901234567890", "123456789012345678901234567890N"),
+        (
+            "123456789012345678901234567890",
+            "123456789012345678901234567890N",
+        ),
         ("9223372036854775808", "9223372036854775808N"),
         ("-9223372036854775808", "-9223372036854775808"),
         ("1N", "1N"),
@@ -120,18 +143,31 @@ fn reads_what_edn_writes() {
         ("-0.0", "-0.0"),
         ("[##Inf ##-Inf ##NaN]", "[##Inf ##-Inf ##NaN]"),
         ("\\u0041", "\\A"),
-        ("[\\newline \\a \\( \\\\ \\,]", "[\\newline \\a \\( \\\\ \\,]"),
+        (
+            "[\\newline \\a \\( \\\\ \\,]",
+            "[\\newline \\a \\( \\\\ \\,]",
+        ),
         ("\"\\u00e9\\uD83D\\uDE00\\n\\\"\"", "\"é😀\\n\\\"\""),
         ("\"two\nlines\"", "\"two\\nlines\""),
         ("#inst \"2026-11-30\"", "#inst \"2026-11-30T00:00:00.000Z\""),
-        ("#uuid \"F81D4FAE-7dec-11d0-a765-00a0c91e6bf6\"", "#uuid \"f81d4fae-7dec-11d0-a765-00a0c91e6bf6\""),
+        (
+            "#uuid \"F81D4FAE-7dec-11d0-a765-00a0c91e6bf6\"",
+            "#uuid \"f81d4fae-7dec-11d0-a765-00a0c91e6bf6\"",
+        ),
         ("#foo/bar [1]", "#foo/bar [1]"),
-        ("[/ - + a/b .x -a +b ->c <= :a/b :a.b/c :1]", "[/ - + a/b .x -a +b ->c <= :a/b :a.b/c :1]"),
+        (
+            "[/ - + a/b .x -a +b ->c <= :a/b :a.b/c :1]",
+            "[/ - + a/b .x -a +b ->c <= :a/b :a.b/c :1]",
+        ),
         ("#base64 \"AAEC\"", "#base64 \"AAEC\""),
     ];
     for (text, printed) in same {
         let text = text.replace("#_}", "}");
-        assert_eq!(read(&text).map(|form| form.to_string()).as_deref(), Ok(printed), "{text}");
+        assert_eq!(
+            read(&text).map(|form| form.to_string()).as_deref(),
+            Ok(printed),
+            "{text}"
+        );
     }
 }
 
@@ -180,7 +216,11 @@ fn refuses_what_is_not_one_form_and_says_where() {
     for (text, message, line, column) in cases {
         let error = read(text).expect_err(text);
         assert!(error.message.contains(message), "{text}: {error}");
-        assert_eq!((error.position.line, error.position.column), (line, column), "{text}: {error}");
+        assert_eq!(
+            (error.position.line, error.position.column),
+            (line, column),
+            "{text}: {error}"
+        );
     }
 }
 

@@ -9,8 +9,13 @@ use touchstone_store::{Datom, Kind, Provenance, Storage, Store, TX_BASE, View};
 
 /// `PROPTEST_CASES` asks for more than the usual number of cases.
 fn cases(usual: u32) -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(asked.unwrap_or(usual)) }
+    let asked = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok());
+    ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(asked.unwrap_or(usual))
+    }
 }
 
 // ------------------------------------------------------------------------------- the model
@@ -54,7 +59,15 @@ impl Model {
     fn seen(&self, view: View) -> Vec<Datom> {
         let hold = |t| {
             let facts = self.facts_at(t).into_iter();
-            facts.map(|((e, a, v), t)| Datom { e, a, v, t, added: true }).collect::<Vec<_>>()
+            facts
+                .map(|((e, a, v), t)| Datom {
+                    e,
+                    a,
+                    v,
+                    t,
+                    added: true,
+                })
+                .collect::<Vec<_>>()
         };
         match view {
             View::Current => hold(i64::MAX),
@@ -65,7 +78,10 @@ impl Model {
     }
 
     fn holder(facts: &BTreeMap<Fact, i64>, a: i64, v: &Edn) -> Option<i64> {
-        facts.keys().find(|(_, fa, fv)| *fa == a && fv == v).map(|(e, _, _)| *e)
+        facts
+            .keys()
+            .find(|(_, fa, fv)| *fa == a && fv == v)
+            .map(|(e, _, _)| *e)
     }
 }
 
@@ -87,7 +103,10 @@ enum What {
 }
 
 fn who() -> impl Strategy<Value = Who> {
-    prop_oneof![(0u8..3).prop_map(Who::Temp), any::<u8>().prop_map(Who::Known)]
+    prop_oneof![
+        (0u8..3).prop_map(Who::Temp),
+        any::<u8>().prop_map(Who::Known)
+    ]
 }
 
 fn what() -> impl Strategy<Value = What> {
@@ -100,7 +119,10 @@ fn what() -> impl Strategy<Value = What> {
 }
 
 fn vocabulary() -> impl Strategy<Value = Vec<Attr>> {
-    let kinds = ["string", "long", "double", "boolean", "instant", "keyword", "uuid", "ref", "bigint", "bytes"];
+    let kinds = [
+        "string", "long", "double", "boolean", "instant", "keyword", "uuid", "ref", "bigint",
+        "bytes",
+    ];
     let one = (0usize..14, any::<bool>(), 0u8..6, any::<bool>());
     proptest::collection::vec(one, 2..6).prop_map(move |specs| {
         let attr = |(i, (kind, many, unique, component)): (usize, (usize, bool, u8, bool))| {
@@ -112,7 +134,14 @@ fn vocabulary() -> impl Strategy<Value = Vec<Attr>> {
                 _ => None,
             };
             let (unique, many) = (unique, many && unique.is_none());
-            Attr { id: 0, name: format!("x/a{i}"), kind, many, unique, component: component && kind == "ref" }
+            Attr {
+                id: 0,
+                name: format!("x/a{i}"),
+                kind,
+                many,
+                unique,
+                component: component && kind == "ref",
+            }
         };
         specs.into_iter().enumerate().map(attr).collect()
     })
@@ -151,7 +180,12 @@ enum Action {
 }
 
 fn known(model: &Model, seed: u8) -> Option<i64> {
-    let ids: BTreeSet<i64> = model.log.iter().map(|d| d.e).filter(|e| *e >= 1000 && model.attr(*e).is_none()).collect();
+    let ids: BTreeSet<i64> = model
+        .log
+        .iter()
+        .map(|d| d.e)
+        .filter(|e| *e >= 1000 && model.attr(*e).is_none())
+        .collect();
     let ids: Vec<i64> = ids.into_iter().filter(|e| *e < TX_BASE).collect();
     (!ids.is_empty()).then(|| ids[seed as usize % ids.len()])
 }
@@ -172,14 +206,26 @@ fn op(model: &Model, what: &What) -> Op {
     match what {
         What::Add(e, a, v, r) => {
             let attr = attr(a);
-            Op { e: entity(model, e), action: Action::Add(attr.clone(), object(&attr, v, r)) }
+            Op {
+                e: entity(model, e),
+                action: Action::Add(attr.clone(), object(&attr, v, r)),
+            }
         }
         What::Retract(e, a, v, r) => {
             let attr = attr(a);
-            Op { e: entity(model, e), action: Action::Retract(attr.clone(), Some(object(&attr, v, r))) }
+            Op {
+                e: entity(model, e),
+                action: Action::Retract(attr.clone(), Some(object(&attr, v, r))),
+            }
         }
-        What::RetractAll(e, a) => Op { e: entity(model, e), action: Action::Retract(attr(a), None) },
-        What::RetractEntity(e) => Op { e: entity(model, e), action: Action::RetractEntity },
+        What::RetractAll(e, a) => Op {
+            e: entity(model, e),
+            action: Action::Retract(attr(a), None),
+        },
+        What::RetractEntity(e) => Op {
+            e: entity(model, e),
+            action: Action::RetractEntity,
+        },
     }
 }
 
@@ -188,14 +234,23 @@ fn to_edn(ops: &[Op], maps: bool) -> Edn {
     let forms = ops.iter().map(|op| {
         let head = |name: &str| vec![Edn::keyword(name), op.e.clone()];
         match &op.action {
-            Action::Add(attr, v) if maps => {
-                Edn::Map(vec![(Edn::keyword("db/id"), op.e.clone()), (Edn::keyword(&attr.name), v.clone())])
+            Action::Add(attr, v) if maps => Edn::Map(vec![
+                (Edn::keyword("db/id"), op.e.clone()),
+                (Edn::keyword(&attr.name), v.clone()),
+            ]),
+            Action::Add(attr, v) => {
+                Edn::Vector([head("db/add"), vec![Edn::keyword(&attr.name), v.clone()]].concat())
             }
-            Action::Add(attr, v) => Edn::Vector([head("db/add"), vec![Edn::keyword(&attr.name), v.clone()]].concat()),
-            Action::Retract(attr, Some(v)) => {
-                Edn::Vector([head("db/retract"), vec![Edn::keyword(&attr.name), v.clone()]].concat())
+            Action::Retract(attr, Some(v)) => Edn::Vector(
+                [
+                    head("db/retract"),
+                    vec![Edn::keyword(&attr.name), v.clone()],
+                ]
+                .concat(),
+            ),
+            Action::Retract(attr, None) => {
+                Edn::List([head("db/retract"), vec![Edn::keyword(&attr.name)]].concat())
             }
-            Action::Retract(attr, None) => Edn::List([head("db/retract"), vec![Edn::keyword(&attr.name)]].concat()),
             Action::RetractEntity => Edn::Vector(head("db/retractEntity")),
         }
     });
@@ -203,7 +258,11 @@ fn to_edn(ops: &[Op], maps: bool) -> Edn {
 }
 
 /// What the model says: every kind of error there is, or the changes, given the ids of new entities.
-fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result<BTreeSet<(Fact, bool)>, BTreeSet<&'static str>> {
+fn predict(
+    model: &Model,
+    ops: &[Op],
+    new_ids: &BTreeMap<String, i64>,
+) -> Result<BTreeSet<(Fact, bool)>, BTreeSet<&'static str>> {
     let before = model.facts_at(i64::MAX);
     let mut errors = BTreeSet::new();
     // Names that must be the same entity, by going over all pairs until nothing changes.
@@ -220,7 +279,8 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
         })
         .map(str::to_owned)
         .collect();
-    let mut class: BTreeMap<String, String> = temps.iter().map(|t| (t.clone(), t.clone())).collect();
+    let mut class: BTreeMap<String, String> =
+        temps.iter().map(|t| (t.clone(), t.clone())).collect();
     loop {
         let before_round = (ids.clone(), class.clone());
         let keyed: Vec<(String, i64, Edn)> = ops
@@ -254,7 +314,10 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
                         }
                         _ => {}
                     }
-                    class.values_mut().filter(|c| **c == drop).for_each(|c| c.clone_from(&keep));
+                    class
+                        .values_mut()
+                        .filter(|c| **c == drop)
+                        .for_each(|c| c.clone_from(&keep));
                 }
             }
         }
@@ -267,7 +330,9 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
     }
     for temp in &temps {
         let root = &class[temp];
-        let subject = |op: &Op| matches!(op.action, Action::Add(..)) && op.e.as_str().is_some_and(|t| class[t] == *root);
+        let subject = |op: &Op| {
+            matches!(op.action, Action::Add(..)) && op.e.as_str().is_some_and(|t| class[t] == *root)
+        };
         if !ids.contains_key(root) {
             if !ops.iter().any(subject) {
                 errors.insert("memory/bad-tx");
@@ -282,9 +347,18 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
     }
     let id = |form: &Edn| match form {
         Edn::Int(id) => *id,
-        other => ids.get(&class[other.as_str().unwrap()]).copied().unwrap_or(-1),
+        other => ids
+            .get(&class[other.as_str().unwrap()])
+            .copied()
+            .unwrap_or(-1),
     };
-    let object = |attr: &Attr, v: &Edn| if attr.kind == "ref" { Edn::Int(id(v)) } else { v.clone() };
+    let object = |attr: &Attr, v: &Edn| {
+        if attr.kind == "ref" {
+            Edn::Int(id(v))
+        } else {
+            v.clone()
+        }
+    };
     let (mut added, mut retracted) = (BTreeSet::new(), BTreeSet::new());
     for op in ops {
         let e = id(&op.e);
@@ -294,14 +368,23 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
             }
             Action::Retract(attr, v) => {
                 let wanted = v.as_ref().map(|v| object(attr, v));
-                retracted.extend(before.keys().filter(|f| f.0 == e && f.1 == attr.id && wanted.as_ref().is_none_or(|w| f.2 == *w)).cloned());
+                retracted.extend(
+                    before
+                        .keys()
+                        .filter(|f| {
+                            f.0 == e && f.1 == attr.id && wanted.as_ref().is_none_or(|w| f.2 == *w)
+                        })
+                        .cloned(),
+                );
             }
             Action::RetractEntity => {
                 let mut gone = BTreeSet::from([e]);
                 loop {
                     let parts: BTreeSet<i64> = before
                         .keys()
-                        .filter(|f| gone.contains(&f.0) && model.attr(f.1).is_some_and(|a| a.component))
+                        .filter(|f| {
+                            gone.contains(&f.0) && model.attr(f.1).is_some_and(|a| a.component)
+                        })
                         .filter_map(|f| f.2.as_int())
                         .collect();
                     let size = gone.len();
@@ -310,8 +393,16 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
                         break;
                     }
                 }
-                let is_ref = |f: &&Fact| model.attr(f.1).is_some_and(|a| a.kind == "ref") && f.2.as_int().is_some_and(|v| gone.contains(&v));
-                retracted.extend(before.keys().filter(|f| gone.contains(&f.0) || is_ref(f)).cloned());
+                let is_ref = |f: &&Fact| {
+                    model.attr(f.1).is_some_and(|a| a.kind == "ref")
+                        && f.2.as_int().is_some_and(|v| gone.contains(&v))
+                };
+                retracted.extend(
+                    before
+                        .keys()
+                        .filter(|f| gone.contains(&f.0) || is_ref(f))
+                        .cloned(),
+                );
             }
         }
     }
@@ -324,7 +415,11 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
             errors.insert("memory/conflict");
         }
     }
-    let fresh: BTreeSet<Fact> = added.iter().filter(|f| !before.contains_key(f)).cloned().collect();
+    let fresh: BTreeSet<Fact> = added
+        .iter()
+        .filter(|f| !before.contains_key(f))
+        .cloned()
+        .collect();
     for (e, a, _) in &fresh {
         if !model.attr(*a).unwrap().many {
             retracted.extend(before.keys().filter(|f| f.0 == *e && f.1 == *a).cloned());
@@ -332,8 +427,14 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
     }
     for (e, a, v) in &fresh {
         if model.attr(*a).unwrap().unique.is_some() {
-            let others = before.keys().filter(|f| !retracted.contains(*f)).chain(&fresh);
-            if others.into_iter().any(|f| f.1 == *a && f.2 == *v && f.0 != *e) {
+            let others = before
+                .keys()
+                .filter(|f| !retracted.contains(*f))
+                .chain(&fresh);
+            if others
+                .into_iter()
+                .any(|f| f.1 == *a && f.2 == *v && f.0 != *e)
+            {
                 errors.insert("memory/unique-conflict");
             }
         }
@@ -341,7 +442,11 @@ fn predict(model: &Model, ops: &[Op], new_ids: &BTreeMap<String, i64>) -> Result
     if !errors.is_empty() {
         return Err(errors);
     }
-    Ok(fresh.into_iter().map(|f| (f, true)).chain(retracted.into_iter().map(|f| (f, false))).collect())
+    Ok(fresh
+        .into_iter()
+        .map(|f| (f, true))
+        .chain(retracted.into_iter().map(|f| (f, false)))
+        .collect())
 }
 
 fn open(vocabulary: Vec<Attr>) -> (Store, Model) {
@@ -355,28 +460,57 @@ fn open(vocabulary: Vec<Attr>) -> (Store, Model) {
         );
         read(&text.replace(":db/isComponent false", "")).unwrap()
     });
-    store.transact(&Edn::Vector(forms.collect()), Provenance::default()).unwrap();
+    store
+        .transact(&Edn::Vector(forms.collect()), Provenance::default())
+        .unwrap();
     let db = store.db(View::Current).unwrap();
-    let attrs = vocabulary.into_iter().map(|a| Attr { id: db.schema().ident(&a.name).unwrap(), ..a }).collect();
+    let attrs = vocabulary
+        .into_iter()
+        .map(|a| Attr {
+            id: db.schema().ident(&a.name).unwrap(),
+            ..a
+        })
+        .collect();
     drop(db);
-    (store, Model { attrs, log: Vec::new() })
+    (
+        store,
+        Model {
+            attrs,
+            log: Vec::new(),
+        },
+    )
 }
 
 /// Records a transaction in both and compares what they say.
-fn record(store: &mut Store, model: &mut Model, whats: &[What], maps: bool) -> Result<(), TestCaseError> {
+fn record(
+    store: &mut Store,
+    model: &mut Model,
+    whats: &[What],
+    maps: bool,
+) -> Result<(), TestCaseError> {
     let ops: Vec<Op> = whats.iter().map(|w| op(model, w)).collect();
     let tx = to_edn(&ops, maps);
     match store.transact(&tx, Provenance::default()) {
         Err(error) => {
             let predicted = predict(model, &ops, &BTreeMap::new());
-            let kind = error.to_edn().get("kala/error").unwrap().as_keyword().unwrap().to_owned();
+            let kind = error
+                .to_edn()
+                .get("kala/error")
+                .unwrap()
+                .as_keyword()
+                .unwrap()
+                .to_owned();
             prop_assert!(
                 matches!(&predicted, Err(kinds) if kinds.contains(kind.as_str())),
                 "{tx}: the store says {error}, the model {predicted:?}"
             );
         }
         Ok(report) => {
-            let new_ids = report.tempids.iter().map(|(name, id)| (name.to_string(), *id)).collect();
+            let new_ids = report
+                .tempids
+                .iter()
+                .map(|(name, id)| (name.to_string(), *id))
+                .collect();
             let predicted = predict(model, &ops, &new_ids);
             let own: BTreeSet<(Fact, bool)> = report
                 .datoms
@@ -385,7 +519,9 @@ fn record(store: &mut Store, model: &mut Model, whats: &[What], maps: bool) -> R
                 .map(|d| ((d.e, d.a, d.v.clone()), d.added))
                 .collect();
             prop_assert_eq!(predicted.as_ref(), Ok(&own), "{}", tx);
-            model.log.extend(report.datoms.into_iter().filter(|d| d.e != report.tx));
+            model
+                .log
+                .extend(report.datoms.into_iter().filter(|d| d.e != report.tx));
         }
     }
     Ok(())
@@ -495,37 +631,71 @@ impl World<'_> {
             Slot::Seed(seed) => self.constant(attr, *seed, entity).to_string(),
             Slot::Blank => "_".to_owned(),
         };
-        let all = |cls: &[Cl]| cls.iter().map(|c| self.text(c)).collect::<Vec<_>>().join(" ");
+        let all = |cls: &[Cl]| {
+            cls.iter()
+                .map(|c| self.text(c))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         match cl {
             Cl::Pattern(e, a, v) => {
                 let attr = self.attr(*a);
-                format!("[{} :{} {}]", slot(e, None, true), attr.name, slot(v, Some(attr), false))
+                format!(
+                    "[{} :{} {}]",
+                    slot(e, None, true),
+                    attr.name,
+                    slot(v, Some(attr), false)
+                )
             }
             Cl::TxPattern(e, a, v, t) => {
                 let attr = self.attr(*a);
-                format!("[{} :{} {} ?v{t} true]", slot(e, None, true), attr.name, slot(v, Some(attr), false))
+                format!(
+                    "[{} :{} {} ?v{t} true]",
+                    slot(e, None, true),
+                    attr.name,
+                    slot(v, Some(attr), false)
+                )
             }
             Cl::AnyAttr(e, a, v) => {
                 // The vocabulary's own facts are no part of the model.
-                format!("(or-join [?v{a}] {})", self.model.attrs.iter().map(|x| format!("[(ground {}) ?v{a}]", x.id)).collect::<Vec<_>>().join(" "))
-                    + &format!(" [?v{e} ?v{a} {}]", slot(v, None, false))
+                format!(
+                    "(or-join [?v{a}] {})",
+                    self.model
+                        .attrs
+                        .iter()
+                        .map(|x| format!("[(ground {}) ?v{a}]", x.id))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                ) + &format!(" [?v{e} ?v{a} {}]", slot(v, None, false))
             }
             Cl::Compare(op, a, b) => format!("[({op} ?v{a} ?v{b})]"),
             Cl::Not(cls) => format!("(not {})", all(cls)),
             Cl::NotJoin(v, cls) => format!("(not-join [?v{v}] {})", all(cls)),
-            Cl::Or(a, b) => format!("(or-join [{}] {} {})", shared(a, b).iter().map(|v| format!("?v{v}")).collect::<Vec<_>>().join(" "), self.text(a), self.text(b)),
+            Cl::Or(a, b) => format!(
+                "(or-join [{}] {} {})",
+                shared(a, b)
+                    .iter()
+                    .map(|v| format!("?v{v}"))
+                    .collect::<Vec<_>>()
+                    .join(" "),
+                self.text(a),
+                self.text(b)
+            ),
             Cl::Reach(a, b) => format!("(reach ?v{a} ?v{b})"),
-            Cl::GetElse(e, a, v) => format!("[(get-else $ ?v{e} :{} :none) ?v{v}]", self.attr(*a).name),
+            Cl::GetElse(e, a, v) => {
+                format!("[(get-else $ ?v{e} :{} :none) ?v{v}]", self.attr(*a).name)
+            }
             Cl::Missing(e, a) => format!("[(missing? $ ?v{e} :{})]", self.attr(*a).name),
         }
     }
 
     fn extend(&self, cl: &Cl, env: &Env) -> Vec<Env> {
-        let meets = |env: &mut Env, s: &Slot, attr: Option<&Attr>, entity: bool, value: &Edn| match s {
-            Slot::Blank => true,
-            Slot::Seed(seed) => self.constant(attr, *seed, entity) == *value,
-            Slot::Var(n) => *env.entry(*n).or_insert_with(|| value.clone()) == *value,
-        };
+        let meets =
+            |env: &mut Env, s: &Slot, attr: Option<&Attr>, entity: bool, value: &Edn| match s {
+                Slot::Blank => true,
+                Slot::Seed(seed) => self.constant(attr, *seed, entity) == *value,
+                Slot::Var(n) => *env.entry(*n).or_insert_with(|| value.clone()) == *value,
+            };
         let facts = |each: &dyn Fn(&Datom, &mut Env) -> bool| {
             let met = self.seen.iter().filter_map(|d| {
                 let mut env = env.clone();
@@ -536,7 +706,11 @@ impl World<'_> {
         match cl {
             Cl::Pattern(e, a, v) => {
                 let attr = self.attr(*a);
-                facts(&|d, env| d.a == attr.id && meets(env, e, None, true, &Edn::Int(d.e)) && meets(env, v, Some(attr), false, &d.v))
+                facts(&|d, env| {
+                    d.a == attr.id
+                        && meets(env, e, None, true, &Edn::Int(d.e))
+                        && meets(env, v, Some(attr), false, &d.v)
+                })
             }
             Cl::TxPattern(e, a, v, t) => {
                 let attr = self.attr(*a);
@@ -555,7 +729,11 @@ impl World<'_> {
             }),
             Cl::Or(a, b) => {
                 let keep = shared(a, b);
-                let inner: Env = env.iter().filter(|(k, _)| keep.contains(k)).map(|(k, v)| (*k, v.clone())).collect();
+                let inner: Env = env
+                    .iter()
+                    .filter(|(k, _)| keep.contains(k))
+                    .map(|(k, v)| (*k, v.clone()))
+                    .collect();
                 let mut out = Vec::new();
                 for branch in [a, b] {
                     for found in self.extend(branch, &inner) {
@@ -571,24 +749,37 @@ impl World<'_> {
                 .iter()
                 .filter_map(|(x, y)| {
                     let mut env = env.clone();
-                    (meets(&mut env, &Slot::Var(*a), None, true, x) && meets(&mut env, &Slot::Var(*b), None, true, y)).then_some(env)
+                    (meets(&mut env, &Slot::Var(*a), None, true, x)
+                        && meets(&mut env, &Slot::Var(*b), None, true, y))
+                    .then_some(env)
                 })
                 .collect(),
             Cl::GetElse(e, a, v) => {
                 let attr = self.attr(*a);
-                let found = self.seen.iter().find(|d| Edn::Int(d.e) == env[e] && d.a == attr.id);
+                let found = self
+                    .seen
+                    .iter()
+                    .find(|d| Edn::Int(d.e) == env[e] && d.a == attr.id);
                 let value = found.map_or(Edn::keyword("none"), |d| d.v.clone());
                 let mut env = env.clone();
-                if meets(&mut env, &Slot::Var(*v), None, false, &value) { vec![env] } else { Vec::new() }
+                if meets(&mut env, &Slot::Var(*v), None, false, &value) {
+                    vec![env]
+                } else {
+                    Vec::new()
+                }
             }
             Cl::Missing(e, a) => {
                 let attr = self.attr(*a);
-                let found = self.seen.iter().any(|d| Edn::Int(d.e) == env[e] && d.a == attr.id);
+                let found = self
+                    .seen
+                    .iter()
+                    .any(|d| Edn::Int(d.e) == env[e] && d.a == attr.id);
                 if found { Vec::new() } else { vec![env.clone()] }
             }
             Cl::Compare(op, a, b) => {
                 let (x, y) = (&env[a], &env[b]);
-                let order = touchstone_store::edn::compare_numbers(x, y).unwrap_or_else(|| x.cmp(y));
+                let order =
+                    touchstone_store::edn::compare_numbers(x, y).unwrap_or_else(|| x.cmp(y));
                 let doubles = |v: &Edn| matches!(v, Edn::Double(_));
                 let equal = order.is_eq() && doubles(x) == doubles(y);
                 let holds = match *op {
@@ -607,8 +798,14 @@ impl World<'_> {
     }
 
     fn deny(&self, cls: &[Cl], start: Env, env: &Env) -> Vec<Env> {
-        let found = cls.iter().fold(vec![start], |envs, cl| envs.iter().flat_map(|e| self.extend(cl, e)).collect());
-        if found.is_empty() { vec![env.clone()] } else { Vec::new() }
+        let found = cls.iter().fold(vec![start], |envs, cl| {
+            envs.iter().flat_map(|e| self.extend(cl, e)).collect()
+        });
+        if found.is_empty() {
+            vec![env.clone()]
+        } else {
+            Vec::new()
+        }
     }
 }
 
@@ -666,12 +863,21 @@ fn runnable(cls: Vec<Cl>) -> (Vec<Cl>, BTreeSet<u8>) {
 
 /// The pairs that a recursive rule over all references reaches.
 fn reach(seen: &[Datom], refs: &[i64]) -> BTreeSet<(Edn, Edn)> {
-    let edges: BTreeSet<(Edn, Edn)> = seen.iter().filter(|d| refs.contains(&d.a)).map(|d| (Edn::Int(d.e), d.v.clone())).collect();
+    let edges: BTreeSet<(Edn, Edn)> = seen
+        .iter()
+        .filter(|d| refs.contains(&d.a))
+        .map(|d| (Edn::Int(d.e), d.v.clone()))
+        .collect();
     let mut pairs = edges.clone();
     loop {
         let more: BTreeSet<_> = pairs
             .iter()
-            .flat_map(|(a, b)| edges.iter().filter(move |(c, _)| c == b).map(move |(_, d)| (a.clone(), d.clone())))
+            .flat_map(|(a, b)| {
+                edges
+                    .iter()
+                    .filter(move |(c, _)| c == b)
+                    .map(move |(_, d)| (a.clone(), d.clone()))
+            })
             .filter(|pair| !pairs.contains(pair))
             .collect();
         if more.is_empty() {

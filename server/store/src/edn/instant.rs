@@ -23,7 +23,9 @@ impl Instant {
 
     /// The clock of this machine.
     pub fn now() -> Instant {
-        let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
+        let millis = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_millis() as i64);
         Instant(millis.clamp(FIRST, LAST))
     }
 
@@ -49,7 +51,9 @@ impl Instant {
             return None;
         }
         let of_day = time.map_or(Some(0), millis_of_day)?;
-        Instant::from_millis(days_from_civil(year, month, day) * 86_400_000 + of_day - offset * 60_000)
+        Instant::from_millis(
+            days_from_civil(year, month, day) * 86_400_000 + of_day - offset * 60_000,
+        )
     }
 }
 
@@ -58,15 +62,26 @@ fn split_zone(text: &str) -> Option<(&str, i64)> {
     if let Some(local) = text.strip_suffix('Z') {
         return Some((local, 0));
     }
-    let Some(time_at) = text.find('T') else { return Some((text, 0)) };
-    let Some(sign_at) = text[time_at..].find(['+', '-']).map(|i| i + time_at) else { return Some((text, 0)) };
+    let Some(time_at) = text.find('T') else {
+        return Some((text, 0));
+    };
+    let Some(sign_at) = text[time_at..].find(['+', '-']).map(|i| i + time_at) else {
+        return Some((text, 0));
+    };
     let (hours, minutes) = text[sign_at + 1..].split_once(':')?;
     let (hours, minutes) = (digits(hours, 2)?, digits(minutes, 2)?);
     if hours > 23 || minutes > 59 {
         return None;
     }
     let minutes = hours * 60 + minutes;
-    Some((&text[..sign_at], if text.as_bytes()[sign_at] == b'-' { -minutes } else { minutes }))
+    Some((
+        &text[..sign_at],
+        if text.as_bytes()[sign_at] == b'-' {
+            -minutes
+        } else {
+            minutes
+        },
+    ))
 }
 
 fn millis_of_day(time: &str) -> Option<i64> {
@@ -121,7 +136,11 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year + year / 4 - year / 100);
     let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let month = if shifted < 10 {
+        shifted + 3
+    } else {
+        shifted - 9
+    };
     let year = year + era * 400 + i64::from(month <= 2);
     (year, month, of_year - (153 * shifted + 2) / 5 + 1)
 }
@@ -132,7 +151,10 @@ impl fmt::Display for Instant {
         let of_day = self.0.rem_euclid(86_400_000);
         let (second, millis) = (of_day / 1000, of_day % 1000);
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+        write!(
+            f,
+            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"
+        )
     }
 }
 
@@ -153,15 +175,29 @@ mod tests {
             ("0000-01-01T00:00:00Z", FIRST),
             ("9999-12-31T23:59:59.999Z", LAST),
         ] {
-            assert_eq!(Instant::parse(text).map(Instant::millis), Some(millis), "{text}");
+            assert_eq!(
+                Instant::parse(text).map(Instant::millis),
+                Some(millis),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn refuses_what_is_no_date() {
         for text in [
-            "", "now", "2026-13-01", "2026-02-30", "1900-02-29", "2026-1-1", "2026-01-01T24:00:00Z",
-            "2026-01-01T00:00:60Z", "2026-01T10:00Z", "2026-01-01T00:00:00.Z", "2026-01-01T00:00:00+1:00", "９９９９",
+            "",
+            "now",
+            "2026-13-01",
+            "2026-02-30",
+            "1900-02-29",
+            "2026-1-1",
+            "2026-01-01T24:00:00Z",
+            "2026-01-01T00:00:60Z",
+            "2026-01T10:00Z",
+            "2026-01-01T00:00:00.Z",
+            "2026-01-01T00:00:00+1:00",
+            "９９９９",
         ] {
             assert_eq!(Instant::parse(text), None, "{text}");
         }

@@ -103,13 +103,21 @@ impl Edn {
 
     /// A map with keyword keys, in the order given.
     pub fn map<const N: usize>(members: [(&str, Edn); N]) -> Edn {
-        Edn::Map(members.into_iter().map(|(key, value)| (Edn::keyword(key), value)).collect())
+        Edn::Map(
+            members
+                .into_iter()
+                .map(|(key, value)| (Edn::keyword(key), value))
+                .collect(),
+        )
     }
 
     /// The member of a map under a keyword.
     pub fn get(&self, key: &str) -> Option<&Edn> {
         match self {
-            Edn::Map(members) => members.iter().find(|(k, _)| k.as_keyword() == Some(key)).map(|(_, v)| v),
+            Edn::Map(members) => members
+                .iter()
+                .find(|(k, _)| k.as_keyword() == Some(key))
+                .map(|(_, v)| v),
             _ => None,
         }
     }
@@ -239,7 +247,11 @@ fn compare_with_double(whole: &BigInt, double: f64) -> Ordering {
         return Ordering::Greater;
     }
     let truncated = double_to_big(double.trunc());
-    whole.cmp(&truncated).then_with(|| 0.0f64.partial_cmp(&double.fract()).unwrap_or(Ordering::Equal))
+    whole.cmp(&truncated).then_with(|| {
+        0.0f64
+            .partial_cmp(&double.fract())
+            .unwrap_or(Ordering::Equal)
+    })
 }
 
 /// A finite double without a fraction as an integer.
@@ -290,13 +302,15 @@ impl Ord for Edn {
             }
             (Edn::Decimal(a), Edn::Decimal(b)) => a.cmp(b),
             (Edn::Char(a), Edn::Char(b)) => a.cmp(b),
-            (Edn::Str(a), Edn::Str(b)) | (Edn::Keyword(a), Edn::Keyword(b)) | (Edn::Symbol(a), Edn::Symbol(b)) => {
-                a.cmp(b)
-            }
+            (Edn::Str(a), Edn::Str(b))
+            | (Edn::Keyword(a), Edn::Keyword(b))
+            | (Edn::Symbol(a), Edn::Symbol(b)) => a.cmp(b),
             (Edn::Inst(a), Edn::Inst(b)) => a.cmp(b),
             (Edn::Uuid(a), Edn::Uuid(b)) => a.cmp(b),
             (Edn::Bytes(a), Edn::Bytes(b)) => a.cmp(b),
-            (Edn::List(a), Edn::List(b)) | (Edn::Vector(a), Edn::Vector(b)) | (Edn::Set(a), Edn::Set(b)) => a.cmp(b),
+            (Edn::List(a), Edn::List(b))
+            | (Edn::Vector(a), Edn::Vector(b))
+            | (Edn::Set(a), Edn::Set(b)) => a.cmp(b),
             (Edn::Map(a), Edn::Map(b)) => sorted(a).cmp(&sorted(b)),
             (Edn::Tagged(a, x), Edn::Tagged(b, y)) => a.cmp(b).then_with(|| x.cmp(y)),
             _ => Ordering::Equal,

@@ -57,7 +57,11 @@ fn double(v: f64, f: &mut Formatter<'_>) -> fmt::Result {
 
 fn decimal(v: &Decimal, f: &mut Formatter<'_>) -> fmt::Result {
     let digits = v.unscaled.magnitude().to_string();
-    let sign = if v.unscaled.sign() == num_bigint::Sign::Minus { "-" } else { "" };
+    let sign = if v.unscaled.sign() == num_bigint::Sign::Minus {
+        "-"
+    } else {
+        ""
+    };
     let scale = v.scale as usize;
     if scale == 0 {
         return write!(f, "{sign}{digits}M");
@@ -73,7 +77,9 @@ fn character(v: char, f: &mut Formatter<'_>) -> fmt::Result {
         '\r' => f.write_str("\\return"),
         ' ' => f.write_str("\\space"),
         '\t' => f.write_str("\\tab"),
-        c if (c.is_control() || c.is_whitespace()) && (c as u32) < 0x1_0000 => write!(f, "\\u{:04x}", c as u32),
+        c if (c.is_control() || c.is_whitespace()) && (c as u32) < 0x1_0000 => {
+            write!(f, "\\u{:04x}", c as u32)
+        }
         c => write!(f, "\\{c}"),
     }
 }
@@ -87,7 +93,9 @@ fn string(text: &str, f: &mut Formatter<'_>) -> fmt::Result {
             '\n' => f.write_str("\\n")?,
             '\r' => f.write_str("\\r")?,
             '\t' => f.write_str("\\t")?,
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => write!(f, "\\u{:04x}", c as u32)?,
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+                write!(f, "\\u{:04x}", c as u32)?
+            }
             c => f.write_char(c)?,
         }
     }

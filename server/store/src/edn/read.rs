@@ -45,7 +45,11 @@ pub struct ReadError {
 
 impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (line {}, column {})", self.message, self.position.line, self.position.column)
+        write!(
+            f,
+            "{} (line {}, column {})",
+            self.message, self.position.line, self.position.column
+        )
     }
 }
 
@@ -95,11 +99,21 @@ fn ends_token(c: char) -> bool {
 
 impl<'a> Reader<'a> {
     fn new(text: &'a str, wanted: Option<&'a [usize]>) -> Reader<'a> {
-        Reader { text, at: 0, depth: 0, wanted, matched: 0, found: 0 }
+        Reader {
+            text,
+            at: 0,
+            depth: 0,
+            wanted,
+            matched: 0,
+            found: 0,
+        }
     }
 
     fn whole(&mut self) -> Result<Edn, ReadError> {
-        self.only_form().map_err(|(at, message)| ReadError { message, position: Position::of(self.text, at) })
+        self.only_form().map_err(|(at, message)| ReadError {
+            message,
+            position: Position::of(self.text, at),
+        })
     }
 
     fn only_form(&mut self) -> Result2<Edn> {
@@ -113,7 +127,10 @@ impl<'a> Reader<'a> {
         match self.peek() {
             None => Ok(form),
             Some(c @ (')' | ']' | '}')) => fail(self.at, format!("`{c}` closes nothing")),
-            Some(_) => fail(self.at, "only one form is expected, and another one follows"),
+            Some(_) => fail(
+                self.at,
+                "only one form is expected, and another one follows",
+            ),
         }
     }
 
@@ -165,7 +182,9 @@ impl<'a> Reader<'a> {
 
     /// Reads a child form, noting its place when it is on the path that `locate` follows.
     fn child(&mut self, index: usize) -> Result2<Edn> {
-        let Some(path) = self.wanted else { return self.form() };
+        let Some(path) = self.wanted else {
+            return self.form();
+        };
         if path.get(self.matched) != Some(&index) {
             let wanted = self.wanted.take();
             let form = self.form();
@@ -182,7 +201,9 @@ impl<'a> Reader<'a> {
 
     fn form(&mut self) -> Result2<Edn> {
         let start = self.at;
-        let Some(c) = self.peek() else { return fail(start, "the text ends where a form is expected") };
+        let Some(c) = self.peek() else {
+            return fail(start, "the text ends where a form is expected");
+        };
         match c {
             '(' => Ok(Edn::List(self.items(')')?)),
             '[' => Ok(Edn::Vector(self.items(']')?)),
@@ -193,8 +214,12 @@ impl<'a> Reader<'a> {
             '#' => self.dispatch(),
             ')' | ']' | '}' => fail(start, format!("`{c}` closes nothing")),
             '0'..='9' => self.number(),
-            '+' | '-' if self.text[start + 1..].starts_with(|d: char| d.is_ascii_digit()) => self.number(),
-            '\'' | '`' | '~' | '@' | '^' => fail(start, format!("`{c}` is Clojure's reader, not EDN")),
+            '+' | '-' if self.text[start + 1..].starts_with(|d: char| d.is_ascii_digit()) => {
+                self.number()
+            }
+            '\'' | '`' | '~' | '@' | '^' => {
+                fail(start, format!("`{c}` is Clojure's reader, not EDN"))
+            }
             _ => self.symbol(),
         }
     }
@@ -210,7 +235,10 @@ impl<'a> Reader<'a> {
             match self.peek() {
                 None => {
                     let open = &self.text[start..=start];
-                    return fail(start, format!("`{open}` is never closed: `{close}` is missing"));
+                    return fail(
+                        start,
+                        format!("`{open}` is never closed: `{close}` is missing"),
+                    );
                 }
                 Some(c) if c == close => {
                     self.at += 1;
@@ -232,7 +260,10 @@ impl<'a> Reader<'a> {
         let start = self.at;
         let items = self.items('}')?;
         if items.len() % 2 == 1 {
-            return fail(start, "a map needs a value for each key, and the last key has none");
+            return fail(
+                start,
+                "a map needs a value for each key, and the last key has none",
+            );
         }
         let mut members: Vec<(Edn, Edn)> = Vec::with_capacity(items.len() / 2);
         let mut items = items.into_iter();
@@ -241,7 +272,10 @@ impl<'a> Reader<'a> {
         }
         let sorted = super::sorted(&members);
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return fail(start, format!("the key {} is in the map twice", pair[0].0.brief(60)));
+            return fail(
+                start,
+                format!("the key {} is in the map twice", pair[0].0.brief(60)),
+            );
         }
         Ok(Edn::Map(members))
     }
@@ -296,7 +330,14 @@ impl<'a> Reader<'a> {
                     None => return fail(at, "`\\u` names half of a surrogate pair"),
                 }
             }
-            Some(c) => return fail(at, format!("`\\{c}` is no escape; known are \\n \\t \\r \\b \\f \\\\ \\\" \\uXXXX")),
+            Some(c) => {
+                return fail(
+                    at,
+                    format!(
+                        "`\\{c}` is no escape; known are \\n \\t \\r \\b \\f \\\\ \\\" \\uXXXX"
+                    ),
+                );
+            }
             None => return fail(at, "the text ends inside an escape"),
         })
     }
@@ -322,9 +363,14 @@ impl<'a> Reader<'a> {
     fn character(&mut self) -> Result2<Edn> {
         let start = self.at;
         self.at += 1;
-        let Some(first) = self.peek() else { return fail(start, "the text ends after `\\`") };
+        let Some(first) = self.peek() else {
+            return fail(start, "the text ends after `\\`");
+        };
         if is_space(first) && first != ',' {
-            return fail(start, "`\\` names a character, and a space follows; write \\space, \\newline or \\tab");
+            return fail(
+                start,
+                "`\\` names a character, and a space follows; write \\space, \\newline or \\tab",
+            );
         }
         self.at += first.len_utf8();
         let rest = if ends_token(first) { "" } else { self.token() };
@@ -340,8 +386,12 @@ impl<'a> Reader<'a> {
             "formfeed" => '\u{c}',
             "backspace" => '\u{8}',
             _ => {
-                let hex = name.strip_prefix('u').filter(|h| h.len() == 4 && h.bytes().all(|b| b.is_ascii_hexdigit()));
-                let code = hex.and_then(|h| u32::from_str_radix(h, 16).ok()).and_then(char::from_u32);
+                let hex = name
+                    .strip_prefix('u')
+                    .filter(|h| h.len() == 4 && h.bytes().all(|b| b.is_ascii_hexdigit()));
+                let code = hex
+                    .and_then(|h| u32::from_str_radix(h, 16).ok())
+                    .and_then(char::from_u32);
                 match code {
                     Some(c) => c,
                     None => return fail(start, format!("`\\{name}` names no character")),
@@ -359,7 +409,10 @@ impl<'a> Reader<'a> {
             return fail(start, "`:` starts a keyword, and its name is missing");
         }
         if name.starts_with(':') {
-            return fail(start, format!("`:{name}` is Clojure's notation; write the namespace out, `:ns/name`"));
+            return fail(
+                start,
+                format!("`:{name}` is Clojure's notation; write the namespace out, `:ns/name`"),
+            );
         }
         check_name(name, start, true)?;
         Ok(Edn::Keyword(name.into()))
@@ -390,7 +443,10 @@ impl<'a> Reader<'a> {
                     "Inf" => Ok(Edn::Double(f64::INFINITY)),
                     "-Inf" => Ok(Edn::Double(f64::NEG_INFINITY)),
                     "NaN" => Ok(Edn::Double(f64::NAN)),
-                    other => fail(start, format!("`##{other}` is unknown; known are ##Inf ##-Inf ##NaN")),
+                    other => fail(
+                        start,
+                        format!("`##{other}` is unknown; known are ##Inf ##-Inf ##NaN"),
+                    ),
                 }
             }
             Some(':') => {
@@ -398,7 +454,10 @@ impl<'a> Reader<'a> {
                 let name = self.token();
                 check_name(name, start, true)?;
                 if name.contains('/') || self.peek() != Some('{') {
-                    return fail(start, "`#:` is followed by a namespace and a map: `#:person{:name \"Ada\"}`");
+                    return fail(
+                        start,
+                        "`#:` is followed by a namespace and a map: `#:person{:name \"Ada\"}`",
+                    );
                 }
                 self.map(Some(name))
             }
@@ -407,7 +466,10 @@ impl<'a> Reader<'a> {
                 check_name(tag, start, false)?;
                 self.tagged(tag, start)
             }
-            _ => fail(start, "`#` starts a set `#{}`, a tag, `#_`, `#:ns{}` or `##Inf`, and none of them follows"),
+            _ => fail(
+                start,
+                "`#` starts a set `#{}`, a tag, `#_`, `#:ns{}` or `##Inf`, and none of them follows",
+            ),
         }
     }
 
@@ -422,17 +484,32 @@ impl<'a> Reader<'a> {
         match (tag, &value) {
             ("inst", Edn::Str(text)) => match Instant::parse(text) {
                 Some(instant) => Ok(Edn::Inst(instant)),
-                None => fail(start, format!("{} is no instant; write #inst \"2026-01-31T12:00:00.000Z\"", value.brief(60))),
+                None => fail(
+                    start,
+                    format!(
+                        "{} is no instant; write #inst \"2026-01-31T12:00:00.000Z\"",
+                        value.brief(60)
+                    ),
+                ),
             },
             ("uuid", Edn::Str(text)) => match uuid(text) {
                 Some(bytes) => Ok(Edn::Uuid(bytes)),
-                None => fail(start, format!("{} is no uuid: 8-4-4-4-12 hexadecimal digits", value.brief(60))),
+                None => fail(
+                    start,
+                    format!(
+                        "{} is no uuid: 8-4-4-4-12 hexadecimal digits",
+                        value.brief(60)
+                    ),
+                ),
             },
             ("base64", Edn::Str(text)) => match base64_bytes(text) {
                 Some(bytes) => Ok(Edn::Bytes(bytes.into())),
                 None => fail(start, format!("{} is not base64", value.brief(60))),
             },
-            ("inst" | "uuid" | "base64", _) => fail(start, format!("`#{tag}` is followed by a string, not {}", value.kind())),
+            ("inst" | "uuid" | "base64", _) => fail(
+                start,
+                format!("`#{tag}` is followed by a string, not {}", value.kind()),
+            ),
             _ => Ok(Edn::Tagged(tag.into(), Box::new(value))),
         }
     }
@@ -448,20 +525,38 @@ impl<'a> Reader<'a> {
             && all_digits(top)
             && all_digits(bottom)
         {
-            return fail(start, format!("`{token}` is a ratio, which EDN does not have; write a double or an integer"));
+            return fail(
+                start,
+                format!(
+                    "`{token}` is a ratio, which EDN does not have; write a double or an integer"
+                ),
+            );
         }
-        let whole = &unsigned[..unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len())];
+        let whole = &unsigned[..unsigned
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(unsigned.len())];
         if whole.len() > 1 && whole.starts_with('0') {
-            return fail(start, format!("`{}` starts with a zero", Edn::symbol(token).brief(40)));
+            return fail(
+                start,
+                format!("`{}` starts with a zero", Edn::symbol(token).brief(40)),
+            );
         }
         let rest = &unsigned[whole.len()..];
         match rest {
             "" => Ok(integer(token)),
             "N" => Ok(Edn::BigInt(Arc::new(big(&token[..token.len() - 1])))),
-            "M" => Ok(Edn::Decimal(Arc::new(Decimal { unscaled: big(&token[..token.len() - 1]), scale: 0 }))),
+            "M" => Ok(Edn::Decimal(Arc::new(Decimal {
+                unscaled: big(&token[..token.len() - 1]),
+                scale: 0,
+            }))),
             _ => match fraction_and_exponent(rest) {
-                Some((fraction, exponent, exact)) => float(token, whole, fraction, exponent, exact).or_else(|m| fail(start, m)),
-                None => fail(start, format!("`{}` is not a number", Edn::symbol(token).brief(40))),
+                Some((fraction, exponent, exact)) => {
+                    float(token, whole, fraction, exponent, exact).or_else(|m| fail(start, m))
+                }
+                None => fail(
+                    start,
+                    format!("`{}` is not a number", Edn::symbol(token).brief(40)),
+                ),
             },
         }
     }
@@ -506,13 +601,23 @@ fn fraction_and_exponent(rest: &str) -> Option<(&str, i64, bool)> {
     all_digits(digits).then_some((digits, exponent, exact))
 }
 
-fn float(token: &str, whole: &str, fraction: &str, exponent: i64, exact: bool) -> Result<Edn, String> {
+fn float(
+    token: &str,
+    whole: &str,
+    fraction: &str,
+    exponent: i64,
+    exact: bool,
+) -> Result<Edn, String> {
     if !exact {
-        let number: f64 = token.parse().map_err(|_| format!("`{token}` is not a number"))?;
+        let number: f64 = token
+            .parse()
+            .map_err(|_| format!("`{token}` is not a number"))?;
         return if number.is_finite() {
             Ok(Edn::Double(number))
         } else {
-            Err(format!("`{token}` is too large for a double; write ##Inf if that is meant"))
+            Err(format!(
+                "`{token}` is too large for a double; write ##Inf if that is meant"
+            ))
         };
     }
     let scale = fraction.len() as i64 - exponent;
@@ -522,7 +627,10 @@ fn float(token: &str, whole: &str, fraction: &str, exponent: i64, exact: bool) -
     let sign = if token.starts_with('-') { "-" } else { "" };
     let zeros = "0".repeat(usize::try_from(-scale).unwrap_or(0));
     let unscaled = big(&format!("{sign}{whole}{fraction}{zeros}"));
-    Ok(Edn::Decimal(Arc::new(Decimal { unscaled, scale: u32::try_from(scale).unwrap_or(0) })))
+    Ok(Edn::Decimal(Arc::new(Decimal {
+        unscaled,
+        scale: u32::try_from(scale).unwrap_or(0),
+    })))
 }
 
 fn uuid(text: &str) -> Option<[u8; 16]> {
@@ -531,7 +639,11 @@ fn uuid(text: &str) -> Option<[u8; 16]> {
     if lengths != [8, 4, 4, 4, 12] || !text.bytes().all(|b| b == b'-' || b.is_ascii_hexdigit()) {
         return None;
     }
-    Some(u128::from_str_radix(&parts.concat(), 16).ok()?.to_be_bytes())
+    Some(
+        u128::from_str_radix(&parts.concat(), 16)
+            .ok()?
+            .to_be_bytes(),
+    )
 }
 
 /// The rules for symbols; a keyword's name may start with a digit, as Clojure allows.
@@ -547,15 +659,22 @@ fn check_name(name: &str, at: usize, keyword: bool) -> Result2<()> {
     let mut parts = name.split('/');
     let (first, second, third) = (parts.next().unwrap_or(""), parts.next(), parts.next());
     if first.is_empty() || second == Some("") || third.is_some() {
-        return fail(at, format!("`{colon}{shown}`: a name has one `/` at most, with text on both sides"));
+        return fail(
+            at,
+            format!("`{colon}{shown}`: a name has one `/` at most, with text on both sides"),
+        );
     }
     for part in std::iter::once(first).chain(second) {
         let mut chars = part.chars();
         let start = chars.next().unwrap_or(' ');
         let next = chars.next().unwrap_or(' ');
-        let numeric = start.is_ascii_digit() || (matches!(start, '+' | '-' | '.') && next.is_ascii_digit());
+        let numeric =
+            start.is_ascii_digit() || (matches!(start, '+' | '-' | '.') && next.is_ascii_digit());
         if matches!(start, ':' | '#' | '\'') || (numeric && !keyword) {
-            return fail(at, format!("`{colon}{shown}` is not a name: it cannot start like that"));
+            return fail(
+                at,
+                format!("`{colon}{shown}` is not a name: it cannot start like that"),
+            );
         }
     }
     Ok(())
@@ -567,7 +686,9 @@ fn is_name_char(c: char) -> bool {
 
 /// Gives the keys of `#:ns{…}` their namespace: plain names get it, `_/name` loses its mark.
 fn qualify(key: Edn, namespace: Option<&str>) -> Edn {
-    let Some(namespace) = namespace else { return key };
+    let Some(namespace) = namespace else {
+        return key;
+    };
     let full = |name: &str| -> Arc<str> {
         match name.strip_prefix("_/") {
             Some(bare) => bare.into(),

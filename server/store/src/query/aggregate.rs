@@ -1,8 +1,8 @@
 //! Aggregates: rows with the same plain elements become one.
 
+use super::ResultRow;
 use super::functions::{Function, compare, to_double};
 use super::parse::{AggregateName, Element, Var};
-use super::ResultRow;
 use crate::edn::Edn;
 use crate::error::{Error, Kind, Result};
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,9 @@ pub(super) fn aggregate(
 ) -> Result<Vec<ResultRow>> {
     let mut groups: HashMap<ResultRow, Vec<ResultRow>> = HashMap::new();
     for row in rows {
-        let plain = find.iter().filter(|e| !matches!(e, Element::Aggregate { .. }));
+        let plain = find
+            .iter()
+            .filter(|e| !matches!(e, Element::Aggregate { .. }));
         let key = plain.map(|e| row[column(e.var())].clone()).collect();
         groups.entry(key).or_default().push(row);
     }
@@ -23,7 +25,8 @@ pub(super) fn aggregate(
         find.iter()
             .map(|element| match element {
                 Element::Aggregate { name, count, var } => {
-                    let mut values: Vec<Edn> = rows.iter().map(|row| row[column(*var)].clone()).collect();
+                    let mut values: Vec<Edn> =
+                        rows.iter().map(|row| row[column(*var)].clone()).collect();
                     // In a fixed order, so that sums of doubles and samples are the same each time.
                     values.sort_unstable_by(|a, b| compare(a, b).then_with(|| a.cmp(b)));
                     reduce(*name, *count, values)
@@ -37,7 +40,11 @@ pub(super) fn aggregate(
 
 /// `values` are sorted.
 fn reduce(name: AggregateName, count: Option<usize>, mut values: Vec<Edn>) -> Result<Edn> {
-    let sum = |values: &[Edn]| values.iter().try_fold(Edn::Int(0), |sum, v| Function::Add.arithmetic(&sum, v));
+    let sum = |values: &[Edn]| {
+        values
+            .iter()
+            .try_fold(Edn::Int(0), |sum, v| Function::Add.arithmetic(&sum, v))
+    };
     Ok(match (name, count) {
         (AggregateName::Count, _) => Edn::Int(values.len() as i64),
         (AggregateName::CountDistinct, _) => {

@@ -87,13 +87,21 @@ impl Function {
     }
 
     fn name(self) -> &'static str {
-        FUNCTIONS.iter().find(|(_, f, ..)| *f == self).map_or("", |(name, ..)| name)
+        FUNCTIONS
+            .iter()
+            .find(|(_, f, ..)| *f == self)
+            .map_or("", |(name, ..)| name)
     }
 
     pub(crate) fn check(self, args: &[Term]) -> Result<()> {
-        let Some((name, _, fewest, most)) = FUNCTIONS.iter().find(|(_, f, ..)| *f == self) else { return Ok(()) };
+        let Some((name, _, fewest, most)) = FUNCTIONS.iter().find(|(_, f, ..)| *f == self) else {
+            return Ok(());
+        };
         if !(*fewest..=*most).contains(&args.len()) {
-            return Err(bad(format!("`{name}` takes {fewest} to {most} arguments and got {}", args.len())));
+            return Err(bad(format!(
+                "`{name}` takes {fewest} to {most} arguments and got {}",
+                args.len()
+            )));
         }
         let attribute = match self {
             Function::GetElse | Function::Missing => 1,
@@ -102,7 +110,9 @@ impl Function {
         };
         match args[attribute] {
             Term::Const(Edn::Keyword(_)) => Ok(()),
-            _ => Err(bad(format!("`{name}` needs the attribute as a keyword, such as :person/name"))),
+            _ => Err(bad(format!(
+                "`{name}` needs the attribute as a keyword, such as :person/name"
+            ))),
         }
     }
 
@@ -125,12 +135,19 @@ impl Function {
 
     /// Needs the facts, so `$` may be its first argument.
     pub(crate) fn reads_database(self) -> bool {
-        matches!(self, Function::GetElse | Function::Missing | Function::Fulltext)
+        matches!(
+            self,
+            Function::GetElse | Function::Missing | Function::Fulltext
+        )
     }
 
     /// The result for functions that do not read the database.
     pub(crate) fn apply(self, args: &[&Edn]) -> Result<Edn> {
-        let chain = |holds: fn(Ordering) -> bool| Ok(Edn::Bool(args.windows(2).all(|p| holds(compare(p[0], p[1])))));
+        let chain = |holds: fn(Ordering) -> bool| {
+            Ok(Edn::Bool(
+                args.windows(2).all(|p| holds(compare(p[0], p[1]))),
+            ))
+        };
         match self {
             Function::Less => chain(Ordering::is_lt),
             Function::LessOrEqual => chain(Ordering::is_le),
@@ -142,36 +159,64 @@ impl Function {
             Function::Multiply => self.fold(args, Edn::Int(1)),
             Function::Subtract if args.len() == 1 => self.arithmetic(&Edn::Int(0), args[0]),
             Function::Subtract | Function::Divide => self.fold(&args[1..], args[0].clone()),
-            Function::Quotient | Function::Remainder | Function::Modulo => self.arithmetic(args[0], args[1]),
+            Function::Quotient | Function::Remainder | Function::Modulo => {
+                self.arithmetic(args[0], args[1])
+            }
             Function::Increment => Function::Add.arithmetic(args[0], &Edn::Int(1)),
             Function::Decrement => Function::Subtract.arithmetic(args[0], &Edn::Int(1)),
-            Function::Str => Ok(Edn::Str(args.iter().map(|v| plain_text(v)).collect::<String>().into())),
+            Function::Str => Ok(Edn::Str(
+                args.iter()
+                    .map(|v| plain_text(v))
+                    .collect::<String>()
+                    .into(),
+            )),
             Function::Count => count(args[0]),
             Function::Ground | Function::Identity => Ok(args[0].clone()),
             Function::LowerCase => Ok(Edn::str(&self.text(args[0])?.to_lowercase())),
-            Function::StartsWith => Ok(Edn::Bool(self.text(args[0])?.starts_with(self.text(args[1])?))),
-            Function::EndsWith => Ok(Edn::Bool(self.text(args[0])?.ends_with(self.text(args[1])?))),
+            Function::StartsWith => Ok(Edn::Bool(
+                self.text(args[0])?.starts_with(self.text(args[1])?),
+            )),
+            Function::EndsWith => Ok(Edn::Bool(
+                self.text(args[0])?.ends_with(self.text(args[1])?),
+            )),
             Function::Includes => Ok(Edn::Bool(self.text(args[0])?.contains(self.text(args[1])?))),
-            Function::GetElse | Function::Missing | Function::Fulltext => Err(bad("this function reads the database")),
+            Function::GetElse | Function::Missing | Function::Fulltext => {
+                Err(bad("this function reads the database"))
+            }
         }
     }
 
     fn text(self, value: &Edn) -> Result<&str> {
-        value.as_str().ok_or_else(|| bad(format!("`{}` takes strings, and {} is {}", self.name(), value.brief(60), value.kind())))
+        value.as_str().ok_or_else(|| {
+            bad(format!(
+                "`{}` takes strings, and {} is {}",
+                self.name(),
+                value.brief(60),
+                value.kind()
+            ))
+        })
     }
 
     fn fold(self, args: &[&Edn], start: Edn) -> Result<Edn> {
-        args.iter().try_fold(start, |sum, next| self.arithmetic(&sum, next))
+        args.iter()
+            .try_fold(start, |sum, next| self.arithmetic(&sum, next))
     }
 
     pub(crate) fn arithmetic(self, left: &Edn, right: &Edn) -> Result<Edn> {
         for value in [left, right] {
             if !matches!(value, Edn::Int(_) | Edn::BigInt(_) | Edn::Double(_)) {
-                return Err(bad(format!("`{}` takes numbers, and {} is {}", self.name(), value.brief(60), value.kind())));
+                return Err(bad(format!(
+                    "`{}` takes numbers, and {} is {}",
+                    self.name(),
+                    value.brief(60),
+                    value.kind()
+                )));
             }
         }
         match (left, right) {
-            (Edn::Double(_), _) | (_, Edn::Double(_)) => self.doubles(to_double(left), to_double(right)),
+            (Edn::Double(_), _) | (_, Edn::Double(_)) => {
+                self.doubles(to_double(left), to_double(right))
+            }
             (Edn::Int(a), Edn::Int(b)) => match self.longs(*a, *b) {
                 Some(result) => Ok(result),
                 None => self.bigs(&BigInt::from(*a), &BigInt::from(*b), false),
@@ -192,7 +237,10 @@ impl Function {
 
     fn bigs(self, a: &BigInt, b: &BigInt, stay_big: bool) -> Result<Edn> {
         let zero = BigInt::from(0);
-        let divides = !matches!(self, Function::Add | Function::Subtract | Function::Multiply);
+        let divides = !matches!(
+            self,
+            Function::Add | Function::Subtract | Function::Multiply
+        );
         if divides && *b == zero {
             return Err(bad(format!("`{}` divides {a} by zero", self.name())));
         }
@@ -200,13 +248,18 @@ impl Function {
             Function::Add => a + b,
             Function::Subtract => a - b,
             Function::Multiply => a * b,
-            Function::Divide if a % b != zero => return self.doubles(big_to_double(a), big_to_double(b)),
+            Function::Divide if a % b != zero => {
+                return self.doubles(big_to_double(a), big_to_double(b));
+            }
             Function::Divide | Function::Quotient => a / b,
             Function::Remainder => a % b,
             _ => ((a % b) + b) % b,
         };
         if result.bits() > 100_000 {
-            return Err(bad(format!("`{}` gives a number of more than 100000 bits", self.name())));
+            return Err(bad(format!(
+                "`{}` gives a number of more than 100000 bits",
+                self.name()
+            )));
         }
         Ok(match i64::try_from(&result) {
             Ok(small) if !stay_big => Edn::Int(small),
@@ -215,7 +268,12 @@ impl Function {
     }
 
     fn doubles(self, a: f64, b: f64) -> Result<Edn> {
-        if b == 0.0 && matches!(self, Function::Divide | Function::Quotient | Function::Remainder | Function::Modulo) {
+        if b == 0.0
+            && matches!(
+                self,
+                Function::Divide | Function::Quotient | Function::Remainder | Function::Modulo
+            )
+        {
             return Err(bad(format!("`{}` divides {a} by zero", self.name())));
         }
         Ok(Edn::Double(match self {
@@ -282,7 +340,13 @@ fn count(value: &Edn) -> Result<Edn> {
         Edn::Bytes(bytes) => bytes.len(),
         Edn::List(items) | Edn::Vector(items) | Edn::Set(items) => items.len(),
         Edn::Map(members) => members.len(),
-        other => return Err(bad(format!("`count` takes a string or a collection, and {} is {}", other.brief(60), other.kind()))),
+        other => {
+            return Err(bad(format!(
+                "`count` takes a string or a collection, and {} is {}",
+                other.brief(60),
+                other.kind()
+            )));
+        }
     };
     Ok(Edn::Int(count as i64))
 }

@@ -32,7 +32,11 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { rows: 1_000_000, steps: 10_000_000, cancel: None }
+        Limits {
+            rows: 1_000_000,
+            steps: 10_000_000,
+            cancel: None,
+        }
     }
 }
 
@@ -59,26 +63,51 @@ impl Query {
     ///
     /// # Errors
     /// `BadQuery`, `UnknownAttribute` or `WrongType` with the way to the clause; `QueryLimit`.
-    pub fn run(&self, db: &Db<'_>, args: &[Edn], limits: &Limits, limit: Option<usize>) -> Result<Answer> {
-        let work = Work { limits, steps: Cell::new(0) };
+    pub fn run(
+        &self,
+        db: &Db<'_>,
+        args: &[Edn],
+        limits: &Limits,
+        limit: Option<usize>,
+    ) -> Result<Answer> {
+        let work = Work {
+            limits,
+            steps: Cell::new(0),
+        };
         let (inputs, rules, rules_at) = self.bind_inputs(args, &work)?;
         check_constants(db, &self.clauses, rules_at)?;
         for branch in rules.0.values().flat_map(|rule| &rule.branches) {
             check_constants(db, &branch.clauses, rules_at)?;
         }
         let mut out: Vec<Var> = Vec::new();
-        for var in self.find.iter().map(Element::var).chain(self.with.iter().copied()) {
+        for var in self
+            .find
+            .iter()
+            .map(Element::var)
+            .chain(self.with.iter().copied())
+        {
             if !out.contains(&var) {
                 out.push(var);
             }
         }
-        let rows = solve(db, (&rules, rules_at), &work, inputs, &self.clauses, (&out, &self.names))?;
+        let rows = solve(
+            db,
+            (&rules, rules_at),
+            &work,
+            inputs,
+            &self.clauses,
+            (&out, &self.names),
+        )?;
         let rows = self.find_rows(&out, rows)?;
         self.shape_answer(db, rows, limit)
     }
 
     fn bind_inputs(&self, args: &[Edn], work: &Work<'_>) -> Result<(Relation, Rules, usize)> {
-        let expected = self.inputs.iter().filter(|input| !matches!(input, Input::Database)).count();
+        let expected = self
+            .inputs
+            .iter()
+            .filter(|input| !matches!(input, Input::Database))
+            .count();
         if expected != args.len() {
             let message = format!(
                 "the query takes {expected} arguments (what :in names, without $), and {} were given",
@@ -86,9 +115,15 @@ impl Query {
             );
             return Err(Error::new(Kind::BadQuery, message).of_argument("args"));
         }
-        let mut relation = Relation { vars: Vec::new(), rows: vec![Box::new([])] };
+        let mut relation = Relation {
+            vars: Vec::new(),
+            rows: vec![Box::new([])],
+        };
         let (mut rules, mut rules_at) = (Rules::default(), 0);
-        let inputs = self.inputs.iter().filter(|input| !matches!(input, Input::Database));
+        let inputs = self
+            .inputs
+            .iter()
+            .filter(|input| !matches!(input, Input::Database));
         for (i, (input, arg)) in inputs.zip(args).enumerate() {
             match input {
                 Input::Database => {}
@@ -96,23 +131,36 @@ impl Query {
                 Input::Value(binding) => {
                     let mut vars = BTreeSet::new();
                     binding.vars(&mut vars);
-                    let new = vars.into_iter().filter(|v| !relation.vars.contains(v)).collect::<Vec<_>>();
+                    let new = vars
+                        .into_iter()
+                        .filter(|v| !relation.vars.contains(v))
+                        .collect::<Vec<_>>();
                     let all: Vec<Var> = relation.vars.iter().chain(&new).copied().collect();
                     let mut rows = HashSet::new();
                     for row in relation.rows {
-                        let start = row.iter().cloned().map(Some).chain(new.iter().map(|_| None)).collect();
+                        let start = row
+                            .iter()
+                            .cloned()
+                            .map(Some)
+                            .chain(new.iter().map(|_| None))
+                            .collect();
                         take_apart(binding, arg, &all, start, &mut |row| {
                             rows.insert(row);
                             work.rows(rows.len())
                         })
                         .map_err(|e| e.within(i).of_argument("args"))?;
                     }
-                    relation = Relation { vars: all, rows: rows.into_iter().collect() };
+                    relation = Relation {
+                        vars: all,
+                        rows: rows.into_iter().collect(),
+                    };
                 }
             }
         }
         if !args.is_empty() && self.takes_rules() && rules.0.is_empty() {
-            return Err(Error::new(Kind::BadQuery, "the rules are empty").within(rules_at).of_argument("args"));
+            return Err(Error::new(Kind::BadQuery, "the rules are empty")
+                .within(rules_at)
+                .of_argument("args"));
         }
         Ok((relation, rules, rules_at))
     }
@@ -120,17 +168,33 @@ impl Query {
     /// Rows over the find elements: projected and aggregated, sorted, each once.
     fn find_rows(&self, out: &[Var], rows: HashSet<Row>) -> Result<Vec<Row>> {
         let column = |var: Var| out.iter().position(|v| *v == var).unwrap_or(0);
-        let mut found: Vec<Row> = if self.find.iter().any(|e| matches!(e, Element::Aggregate { .. })) {
+        let mut found: Vec<Row> = if self
+            .find
+            .iter()
+            .any(|e| matches!(e, Element::Aggregate { .. }))
+        {
             aggregate::aggregate(&self.find, &column, rows)?
         } else {
-            rows.into_iter().map(|row| self.find.iter().map(|e| row[column(e.var())].clone()).collect()).collect()
+            rows.into_iter()
+                .map(|row| {
+                    self.find
+                        .iter()
+                        .map(|e| row[column(e.var())].clone())
+                        .collect()
+                })
+                .collect()
         };
         found.sort_unstable();
         found.dedup();
         Ok(found)
     }
 
-    fn shape_answer(&self, db: &Db<'_>, mut rows: Vec<Row>, limit: Option<usize>) -> Result<Answer> {
+    fn shape_answer(
+        &self,
+        db: &Db<'_>,
+        mut rows: Vec<Row>,
+        limit: Option<usize>,
+    ) -> Result<Answer> {
         let total = rows.len();
         let one = matches!(self.shape, Shape::Tuple | Shape::Scalar);
         let kept = if one { 1 } else { limit.unwrap_or(usize::MAX) };
@@ -150,9 +214,16 @@ impl Query {
         }
         let first = |row: Row| row.into_vec().into_iter().next().unwrap_or(Edn::Nil);
         let result = match self.shape {
-            Shape::Relation => Edn::Vector(rows.into_iter().map(|row| Edn::Vector(row.into_vec())).collect()),
+            Shape::Relation => Edn::Vector(
+                rows.into_iter()
+                    .map(|row| Edn::Vector(row.into_vec()))
+                    .collect(),
+            ),
             Shape::Collection => Edn::Vector(rows.into_iter().map(first).collect()),
-            Shape::Tuple => rows.into_iter().next().map_or(Edn::Nil, |row| Edn::Vector(row.into_vec())),
+            Shape::Tuple => rows
+                .into_iter()
+                .next()
+                .map_or(Edn::Nil, |row| Edn::Vector(row.into_vec())),
             Shape::Scalar => rows.into_iter().next().map_or(Edn::Nil, first),
         };
         Ok(Answer { result, total, cut })

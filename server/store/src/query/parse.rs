@@ -61,10 +61,23 @@ pub(crate) struct Clause {
 pub(crate) enum What {
     /// Entity, attribute, value, transaction, added.
     Pattern([Term; 5]),
-    Call { function: Function, args: Vec<Term>, binding: Option<Binding> },
-    Not { clauses: Vec<Clause>, join: Vec<Var> },
-    Or { branches: Vec<Vec<Clause>>, required: Vec<Var> },
-    Rule { name: Arc<str>, args: Vec<Term> },
+    Call {
+        function: Function,
+        args: Vec<Term>,
+        binding: Option<Binding>,
+    },
+    Not {
+        clauses: Vec<Clause>,
+        join: Vec<Var>,
+    },
+    Or {
+        branches: Vec<Vec<Clause>>,
+        required: Vec<Var>,
+    },
+    Rule {
+        name: Arc<str>,
+        args: Vec<Term>,
+    },
 }
 
 impl Clause {
@@ -81,7 +94,10 @@ impl Clause {
             What::Not { join, .. } => into.extend(join),
             What::Or { branches, required } => {
                 into.extend(required);
-                branches.iter().flatten().for_each(|clause| clause.vars(into));
+                branches
+                    .iter()
+                    .flatten()
+                    .for_each(|clause| clause.vars(into));
             }
             What::Rule { args, .. } => into.extend(args.iter().filter_map(Term::var)),
         }
@@ -91,9 +107,15 @@ impl Clause {
     fn binds(&self, into: &mut BTreeSet<Var>) {
         match &self.what {
             What::Pattern(_) | What::Rule { .. } => self.vars(into),
-            What::Call { binding: Some(binding), .. } => binding.vars(into),
+            What::Call {
+                binding: Some(binding),
+                ..
+            } => binding.vars(into),
             What::Call { .. } | What::Not { .. } => {}
-            What::Or { branches, .. } => branches.iter().flatten().for_each(|clause| clause.binds(into)),
+            What::Or { branches, .. } => branches
+                .iter()
+                .flatten()
+                .for_each(|clause| clause.binds(into)),
         }
     }
 
@@ -110,15 +132,26 @@ impl Clause {
     /// The error with its place; `rules_at` is the index of the rules among the arguments.
     pub(crate) fn error(&self, error: Error, rules_at: usize) -> Error {
         let error = error.at(&self.path);
-        if self.in_rules { error.within(rules_at).of_argument("args") } else { error }
+        if self.in_rules {
+            error.within(rules_at).of_argument("args")
+        } else {
+            error
+        }
     }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Element {
     Var(Var),
-    Aggregate { name: AggregateName, count: Option<usize>, var: Var },
-    Pull { var: Var, pattern: Pattern },
+    Aggregate {
+        name: AggregateName,
+        count: Option<usize>,
+        var: Var,
+    },
+    Pull {
+        var: Var,
+        pattern: Pattern,
+    },
 }
 
 impl Element {
@@ -213,15 +246,28 @@ impl Query {
     /// `BadQuery`, with the way to the clause that is wrong.
     pub fn parse(form: &Edn) -> Result<Query> {
         let sections = sections(form)?;
-        let part = |name: &str| sections.iter().find(|(n, _)| &**n == name).map(|(_, forms)| &forms[..]);
+        let part = |name: &str| {
+            sections
+                .iter()
+                .find(|(n, _)| &**n == name)
+                .map(|(_, forms)| &forms[..])
+        };
         let mut parser = Parser::new(false);
         let Some(find) = part("find").filter(|find| !find.is_empty()) else {
-            return Err(bad("a query needs :find and what to find: [:find ?e :where [?e :person/name \"Ada\"]]"));
+            return Err(bad(
+                "a query needs :find and what to find: [:find ?e :where [?e :person/name \"Ada\"]]",
+            ));
         };
         let (elements, shape) = parser.find(find)?;
-        let with = part("with").unwrap_or_default().iter().map(|placed| parser.placed(placed, Parser::variable));
+        let with = part("with")
+            .unwrap_or_default()
+            .iter()
+            .map(|placed| parser.placed(placed, Parser::variable));
         let with = with.collect::<Result<Vec<_>>>()?;
-        let inputs = part("in").unwrap_or_default().iter().map(|placed| parser.placed(placed, Parser::input));
+        let inputs = part("in")
+            .unwrap_or_default()
+            .iter()
+            .map(|placed| parser.placed(placed, Parser::input));
         let inputs = inputs.collect::<Result<Vec<_>>>()?;
         let mut clauses = Vec::new();
         for (path, form) in part("where").unwrap_or_default() {
@@ -236,24 +282,43 @@ impl Query {
         }
         join_nots(&mut clauses, &bound);
         check_bound(&clauses, &mut bound, &parser.names)?;
-        for var in elements.iter().map(Element::var).chain(with.iter().copied()) {
+        for var in elements
+            .iter()
+            .map(Element::var)
+            .chain(with.iter().copied())
+        {
             if !bound.contains(&var) {
-                return Err(bad(format!("{} is to be found, but no clause and no input gives it a value", parser.names[var])));
+                return Err(bad(format!(
+                    "{} is to be found, but no clause and no input gives it a value",
+                    parser.names[var]
+                )));
             }
         }
-        Ok(Query { find: elements, shape, with, inputs, clauses, names: parser.names })
+        Ok(Query {
+            find: elements,
+            shape,
+            with,
+            inputs,
+            clauses,
+            names: parser.names,
+        })
     }
 
     /// Whether the query takes rules (`%`).
     pub(crate) fn takes_rules(&self) -> bool {
-        self.inputs.iter().any(|input| matches!(input, Input::Rules))
+        self.inputs
+            .iter()
+            .any(|input| matches!(input, Input::Rules))
     }
 }
 
 fn sections(form: &Edn) -> Result<Sections<'_>> {
     let known = |name: &Arc<str>, path: usize| match &**name {
         "find" | "with" | "in" | "where" => Ok(()),
-        _ => Err(bad(format!("`:{name}` is no part of a query; known are :find :with :in :where")).within(path)),
+        _ => Err(bad(format!(
+            "`:{name}` is no part of a query; known are :find :with :in :where"
+        ))
+        .within(path)),
     };
     let mut sections: Sections<'_> = Vec::new();
     match form {
@@ -263,7 +328,9 @@ fn sections(form: &Edn) -> Result<Sections<'_>> {
                     (Edn::Keyword(name), _) => {
                         known(name, i)?;
                         if sections.iter().any(|(n, _)| n == name) {
-                            return Err(bad(format!("`:{name}` stands in the query twice")).within(i));
+                            return Err(
+                                bad(format!("`:{name}` stands in the query twice")).within(i)
+                            );
                         }
                         sections.push((name.clone(), Vec::new()));
                     }
@@ -275,13 +342,28 @@ fn sections(form: &Edn) -> Result<Sections<'_>> {
         Edn::Map(members) => {
             for (i, (key, value)) in members.iter().enumerate() {
                 let (Edn::Keyword(name), Some(forms)) = (key, value.as_sequence()) else {
-                    return Err(bad("a query as a map has keywords for keys and vectors for values").within(2 * i));
+                    return Err(bad(
+                        "a query as a map has keywords for keys and vectors for values",
+                    )
+                    .within(2 * i));
                 };
                 known(name, 2 * i)?;
-                sections.push((name.clone(), forms.iter().enumerate().map(|(j, f)| (vec![2 * i + 1, j], f)).collect()));
+                sections.push((
+                    name.clone(),
+                    forms
+                        .iter()
+                        .enumerate()
+                        .map(|(j, f)| (vec![2 * i + 1, j], f))
+                        .collect(),
+                ));
             }
         }
-        _ => return Err(bad(format!("a query is a vector, [:find ?e :where …], or a map, not {}", form.kind()))),
+        _ => {
+            return Err(bad(format!(
+                "a query is a vector, [:find ?e :where …], or a map, not {}",
+                form.kind()
+            )));
+        }
     }
     Ok(sections)
 }
@@ -295,14 +377,20 @@ pub(crate) fn parse_rules(form: &Edn, argument: usize) -> Result<Rules> {
 
 fn parse_rules_form(form: &Edn) -> Result<Rules> {
     let Some(forms) = form.as_sequence() else {
-        return Err(bad(format!("rules are a vector of vectors, not {}", form.kind())));
+        return Err(bad(format!(
+            "rules are a vector of vectors, not {}",
+            form.kind()
+        )));
     };
     let mut rules = Rules::default();
     for (i, form) in forms.iter().enumerate() {
         let (name, required, branch) = parse_rule(form, i).map_err(|e| e.within(i))?;
         let rule = rules.0.entry(name.clone()).or_default();
         if !rule.branches.is_empty() && rule.arity != branch.params.len() {
-            return Err(bad(format!("the rule `{name}` has heads with different numbers of arguments")).within(i));
+            return Err(bad(format!(
+                "the rule `{name}` has heads with different numbers of arguments"
+            ))
+            .within(i));
         }
         rule.arity = branch.params.len();
         rule.required = rule.required.max(required);
@@ -312,18 +400,27 @@ fn parse_rules_form(form: &Edn) -> Result<Rules> {
 }
 
 fn parse_rule(form: &Edn, index: usize) -> Result<(Arc<str>, usize, RuleBranch)> {
-    let shape = || bad("a rule is a vector of its head and clauses: [(ancestor ?a ?b) [?a :parent ?b]]");
-    let [Edn::List(head) | Edn::Vector(head), body @ ..] = form.as_sequence().ok_or_else(shape)? else {
+    let shape =
+        || bad("a rule is a vector of its head and clauses: [(ancestor ?a ?b) [?a :parent ?b]]");
+    let [Edn::List(head) | Edn::Vector(head), body @ ..] = form.as_sequence().ok_or_else(shape)?
+    else {
         return Err(shape());
     };
-    let Some((Edn::Symbol(name), params)) = head.split_first() else { return Err(shape()) };
+    let Some((Edn::Symbol(name), params)) = head.split_first() else {
+        return Err(shape());
+    };
     let mut parser = Parser::new(true);
     let (required, rest) = match params.split_first() {
         Some((Edn::Vector(required), rest)) => (&required[..], rest),
         _ => (&[][..], params),
     };
-    let vars = required.iter().chain(rest).map(|p| parser.variable(p).map_err(|e| e.within(0))).collect::<Result<Vec<_>>>()?;
-    if vars.iter().collect::<HashSet<_>>().len() != vars.len() || vars.is_empty() || vars.len() > 60 {
+    let vars = required
+        .iter()
+        .chain(rest)
+        .map(|p| parser.variable(p).map_err(|e| e.within(0)))
+        .collect::<Result<Vec<_>>>()?;
+    if vars.iter().collect::<HashSet<_>>().len() != vars.len() || vars.is_empty() || vars.len() > 60
+    {
         return Err(bad("the head of a rule has 1 to 60 different variables").within(0));
     }
     if body.is_empty() {
@@ -338,7 +435,15 @@ fn parse_rule(form: &Edn, index: usize) -> Result<(Arc<str>, usize, RuleBranch)>
     prefix_paths(&mut clauses, index);
     let params = vars.iter().copied().collect();
     join_nots(&mut clauses, &params);
-    Ok((name.clone(), required.len(), RuleBranch { params: vars, clauses, names: parser.names }))
+    Ok((
+        name.clone(),
+        required.len(),
+        RuleBranch {
+            params: vars,
+            clauses,
+            names: parser.names,
+        },
+    ))
 }
 
 fn prefix_paths(clauses: &mut [Clause], index: usize) {
@@ -346,7 +451,9 @@ fn prefix_paths(clauses: &mut [Clause], index: usize) {
         clause.path.insert(0, index);
         match &mut clause.what {
             What::Not { clauses, .. } => prefix_paths(clauses, index),
-            What::Or { branches, .. } => branches.iter_mut().for_each(|branch| prefix_paths(branch, index)),
+            What::Or { branches, .. } => branches
+                .iter_mut()
+                .for_each(|branch| prefix_paths(branch, index)),
             _ => {}
         }
     }
@@ -355,7 +462,9 @@ fn prefix_paths(clauses: &mut [Clause], index: usize) {
 impl Rules {
     /// A rule that depends on its own absence means nothing.
     fn check_negation(&self, argument: usize) -> Result<()> {
-        for (name, rule) in &self.0 {
+        let mut rules: Vec<_> = self.0.iter().collect();
+        rules.sort_by(|a, b| a.0.cmp(b.0));
+        for (name, rule) in rules {
             for clause in rule.branches.iter().flat_map(|branch| &branch.clauses) {
                 let mut denied = HashSet::new();
                 called(std::slice::from_ref(clause), false, &mut denied);
@@ -363,11 +472,22 @@ impl Rules {
                 let mut waiting: Vec<Arc<str>> = denied.into_iter().collect();
                 while let Some(next) = waiting.pop() {
                     if next == *name {
-                        let message = format!("the rule `{name}` depends on its own `not`, so it has no meaning");
-                        return Err(bad(message).at(&clause.path).within(argument).of_argument("args"));
+                        let message = format!(
+                            "the rule `{name}` depends on its own `not`, so it has no meaning"
+                        );
+                        return Err(bad(message)
+                            .at(&clause.path)
+                            .within(argument)
+                            .of_argument("args"));
                     }
                     if reached.insert(next.clone()) {
-                        for clause in self.0.get(&next).iter().flat_map(|r| &r.branches).flat_map(|b| &b.clauses) {
+                        for clause in self
+                            .0
+                            .get(&next)
+                            .iter()
+                            .flat_map(|r| &r.branches)
+                            .flat_map(|b| &b.clauses)
+                        {
                             let mut calls = HashSet::new();
                             called(std::slice::from_ref(clause), true, &mut calls);
                             waiting.extend(calls);
@@ -388,7 +508,9 @@ fn called(clauses: &[Clause], all: bool, into: &mut HashSet<Arc<str>>) {
                 into.insert(name.clone());
             }
             What::Not { clauses, .. } => called(clauses, true, into),
-            What::Or { branches, .. } => branches.iter().for_each(|branch| called(branch, all, into)),
+            What::Or { branches, .. } => {
+                branches.iter().for_each(|branch| called(branch, all, into))
+            }
             _ => {}
         }
     }
@@ -409,7 +531,9 @@ fn join_nots(clauses: &mut [Clause], outer: &BTreeSet<Var>) {
                 let join = join.iter().copied().collect();
                 join_nots(clauses, &join);
             }
-            What::Or { branches, .. } => branches.iter_mut().for_each(|branch| join_nots(branch, &around)),
+            What::Or { branches, .. } => branches
+                .iter_mut()
+                .for_each(|branch| join_nots(branch, &around)),
             _ => {}
         }
     }
@@ -452,7 +576,9 @@ fn check_bound(clauses: &[Clause], bound: &mut BTreeSet<Var>, names: &[Arc<str>]
     }
     for clause in clauses {
         match &clause.what {
-            What::Not { clauses, join } => check_bound(clauses, &mut join.iter().copied().collect(), names)?,
+            What::Not { clauses, join } => {
+                check_bound(clauses, &mut join.iter().copied().collect(), names)?
+            }
             What::Or { branches, .. } => {
                 for branch in branches {
                     check_bound(branch, &mut bound.clone(), names)?;
@@ -466,8 +592,13 @@ fn check_bound(clauses: &[Clause], bound: &mut BTreeSet<Var>, names: &[Arc<str>]
 
 pub(crate) fn unbound(clause: &Clause, bound: impl Fn(Var) -> bool, names: &[Arc<str>]) -> Error {
     let missing = clause.needs().into_iter().find(|var| !bound(*var));
-    let name = missing.and_then(|var| names.get(var)).map_or("?", |name| name);
-    bad(format!("{name} has no value where it is needed: no pattern, function or input gives it one")).at(&clause.path)
+    let name = missing
+        .and_then(|var| names.get(var))
+        .map_or("?", |name| name);
+    bad(format!(
+        "{name} has no value where it is needed: no pattern, function or input gives it one"
+    ))
+    .at(&clause.path)
 }
 
 struct Parser {
@@ -479,10 +610,19 @@ struct Parser {
 
 impl Parser {
     fn new(in_rules: bool) -> Parser {
-        Parser { names: Vec::new(), env: HashMap::new(), path: Vec::new(), in_rules }
+        Parser {
+            names: Vec::new(),
+            env: HashMap::new(),
+            path: Vec::new(),
+            in_rules,
+        }
     }
 
-    fn placed<T>(&mut self, (path, form): &Placed<'_>, parse: fn(&mut Parser, &Edn) -> Result<T>) -> Result<T> {
+    fn placed<T>(
+        &mut self,
+        (path, form): &Placed<'_>,
+        parse: fn(&mut Parser, &Edn) -> Result<T>,
+    ) -> Result<T> {
         self.path.clone_from(path);
         parse(self, form).map_err(|e| e.at(path))
     }
@@ -499,7 +639,10 @@ impl Parser {
     fn variable(&mut self, form: &Edn) -> Result<Var> {
         match form {
             Edn::Symbol(name) if name.starts_with('?') && name.len() > 1 => Ok(self.name(name)),
-            _ => Err(bad(format!("a variable such as ?e is expected, not {}", form.brief(60)))),
+            _ => Err(bad(format!(
+                "a variable such as ?e is expected, not {}",
+                form.brief(60)
+            ))),
         }
     }
 
@@ -507,9 +650,9 @@ impl Parser {
         match form {
             Edn::Symbol(name) if &**name == "_" => Ok(Term::Blank),
             Edn::Symbol(name) if name.starts_with('?') => Ok(Term::Var(self.variable(form)?)),
-            Edn::Symbol(name) => {
-                Err(bad(format!("`{name}` is neither a variable (they start with `?`) nor a value; a text stands in quotes")))
-            }
+            Edn::Symbol(name) => Err(bad(format!(
+                "`{name}` is neither a variable (they start with `?`) nor a value; a text stands in quotes"
+            ))),
             _ => Ok(Term::Const(form.clone())),
         }
     }
@@ -528,20 +671,31 @@ impl Parser {
             if let [one, dots] = &items[..]
                 && is(dots, "...")
             {
-                return Ok((vec![self.placed(&(at(0), one), Parser::element)?], Shape::Collection));
+                return Ok((
+                    vec![self.placed(&(at(0), one), Parser::element)?],
+                    Shape::Collection,
+                ));
             }
             if items.is_empty() {
                 return Err(bad("there is nothing to find").at(path));
             }
-            let elements = items.iter().enumerate().map(|(i, f)| self.placed(&(at(i), f), Parser::element));
+            let elements = items
+                .iter()
+                .enumerate()
+                .map(|(i, f)| self.placed(&(at(i), f), Parser::element));
             return Ok((elements.collect::<Result<_>>()?, Shape::Tuple));
         }
-        let elements = forms.iter().map(|placed| self.placed(placed, Parser::element)).collect::<Result<_>>()?;
+        let elements = forms
+            .iter()
+            .map(|placed| self.placed(placed, Parser::element))
+            .collect::<Result<_>>()?;
         Ok((elements, Shape::Relation))
     }
 
     fn element(&mut self, form: &Edn) -> Result<Element> {
-        let Edn::List(items) = form else { return Ok(Element::Var(self.variable(form)?)) };
+        let Edn::List(items) = form else {
+            return Ok(Element::Var(self.variable(form)?));
+        };
         match &items[..] {
             [Edn::Symbol(name), entity, pattern] if &**name == "pull" => {
                 let var = self.variable(entity).map_err(|e| e.within(1))?;
@@ -553,23 +707,38 @@ impl Parser {
             [Edn::Symbol(name), rest @ .., last] if rest.len() <= 1 => {
                 let Some((_, aggregate)) = AGGREGATES.iter().find(|(n, _)| *n == &**name) else {
                     let known: Vec<&str> = AGGREGATES.iter().map(|(n, _)| *n).collect();
-                    return Err(bad(format!("`{name}` is no aggregate; known are {} and pull", known.join(" "))));
+                    return Err(bad(format!(
+                        "`{name}` is no aggregate; known are {} and pull",
+                        known.join(" ")
+                    )));
                 };
                 let var = self.variable(last).map_err(|e| e.within(items.len() - 1))?;
                 let count = match rest {
                     [] => None,
                     [Edn::Int(n)] if (1..=1_000_000).contains(n) => Some(*n as usize),
-                    _ => return Err(bad(format!("`({name} n ?x)`: n is a number from 1 to 1000000")).within(1)),
+                    _ => {
+                        return Err(bad(format!(
+                            "`({name} n ?x)`: n is a number from 1 to 1000000"
+                        ))
+                        .within(1));
+                    }
                 };
                 match (aggregate, count) {
-                    (AggregateName::Sample, None) => Err(bad("`sample` needs a number: (sample 3 ?x)")),
-                    (AggregateName::Sample | AggregateName::Min | AggregateName::Max, _) | (_, None) => {
-                        Ok(Element::Aggregate { name: *aggregate, count, var })
+                    (AggregateName::Sample, None) => {
+                        Err(bad("`sample` needs a number: (sample 3 ?x)"))
                     }
+                    (AggregateName::Sample | AggregateName::Min | AggregateName::Max, _)
+                    | (_, None) => Ok(Element::Aggregate {
+                        name: *aggregate,
+                        count,
+                        var,
+                    }),
                     _ => Err(bad(format!("`{name}` takes a variable alone"))),
                 }
             }
-            _ => Err(bad("a variable, an aggregate (count ?x) or (pull ?e [*]) is expected")),
+            _ => Err(bad(
+                "a variable, an aggregate (count ?x) or (pull ?e [*]) is expected",
+            )),
         }
     }
 
@@ -577,7 +746,9 @@ impl Parser {
         match form.as_symbol() {
             Some("$") => Ok(Input::Database),
             Some("%") => Ok(Input::Rules),
-            Some(name) if name.starts_with('$') => Err(bad(format!("`{name}`: there is one database, `$`"))),
+            Some(name) if name.starts_with('$') => {
+                Err(bad(format!("`{name}`: there is one database, `$`")))
+            }
             _ => Ok(Input::Value(self.binding(form)?)),
         }
     }
@@ -587,17 +758,27 @@ impl Parser {
             Edn::Symbol(name) if &**name == "_" => Ok(Binding::Blank),
             Edn::Symbol(_) => Ok(Binding::Var(self.variable(form)?)),
             Edn::Vector(items) => match &items[..] {
-                [each, dots] if dots.as_symbol() == Some("...") => Ok(Binding::Collection(Box::new(self.binding(each)?))),
+                [each, dots] if dots.as_symbol() == Some("...") => {
+                    Ok(Binding::Collection(Box::new(self.binding(each)?)))
+                }
                 [Edn::Vector(row)] => Ok(Binding::Collection(Box::new(self.tuple(row)?))),
                 [] => Err(bad("an empty binding takes nothing apart")),
                 _ => self.tuple(items),
             },
-            _ => Err(bad(format!("a binding is ?x, [?x ?y], [?x ...] or [[?x ?y]], not {}", form.brief(60)))),
+            _ => Err(bad(format!(
+                "a binding is ?x, [?x ?y], [?x ...] or [[?x ?y]], not {}",
+                form.brief(60)
+            ))),
         }
     }
 
     fn tuple(&mut self, items: &[Edn]) -> Result<Binding> {
-        Ok(Binding::Tuple(items.iter().map(|item| self.binding(item)).collect::<Result<_>>()?))
+        Ok(Binding::Tuple(
+            items
+                .iter()
+                .map(|item| self.binding(item))
+                .collect::<Result<_>>()?,
+        ))
     }
 
     // -------------------------------------------------------------------------- clauses
@@ -610,7 +791,9 @@ impl Parser {
             return self.clauses(&items[1..], 1, into);
         }
         match form {
-            Edn::Vector(items) | Edn::List(items) if items.is_empty() => Err(bad("an empty clause").at(&path)),
+            Edn::Vector(items) | Edn::List(items) if items.is_empty() => {
+                Err(bad("an empty clause").at(&path))
+            }
             Edn::Vector(items) => {
                 let what = match &items[0] {
                     Edn::List(call) => self.call(call, &items[1..]),
@@ -625,12 +808,20 @@ impl Parser {
                 into.push(self.made(path, what));
                 Ok(())
             }
-            _ => Err(bad(format!("a clause is a vector or a list, not {}", form.brief(60))).at(&path)),
+            _ => Err(bad(format!(
+                "a clause is a vector or a list, not {}",
+                form.brief(60)
+            ))
+            .at(&path)),
         }
     }
 
     fn made(&self, path: Vec<usize>, what: What) -> Clause {
-        Clause { path, in_rules: self.in_rules, what }
+        Clause {
+            path,
+            in_rules: self.in_rules,
+            what,
+        }
     }
 
     /// The clauses of a list form, the first of which stands at `offset`.
@@ -647,9 +838,17 @@ impl Parser {
         let skip = usize::from(items[0].as_symbol() == Some("$"));
         let items = &items[skip..];
         if items.is_empty() || items.len() > 5 {
-            return Err(bad("a pattern is [entity attribute value tx added], with one to five parts"));
+            return Err(bad(
+                "a pattern is [entity attribute value tx added], with one to five parts",
+            ));
         }
-        let mut terms = [Term::Blank, Term::Blank, Term::Blank, Term::Blank, Term::Blank];
+        let mut terms = [
+            Term::Blank,
+            Term::Blank,
+            Term::Blank,
+            Term::Blank,
+            Term::Blank,
+        ];
         for (i, item) in items.iter().enumerate() {
             terms[i] = self.term(item).map_err(|e| e.within(skip + i))?;
         }
@@ -662,7 +861,11 @@ impl Parser {
             }
             Term::Const(Edn::Int(_)) | Term::Var(_) | Term::Blank => {}
             Term::Const(other) => {
-                return Err(bad(format!("an attribute is a keyword such as :person/name, not {}", other.brief(60))).within(skip + 1));
+                return Err(bad(format!(
+                    "an attribute is a keyword such as :person/name, not {}",
+                    other.brief(60)
+                ))
+                .within(skip + 1));
             }
         }
         Ok(What::Pattern(terms))
@@ -670,25 +873,43 @@ impl Parser {
 
     fn call(&mut self, call: &[Edn], rest: &[Edn]) -> Result<What> {
         let Some((Edn::Symbol(name), args)) = call.split_first() else {
-            return Err(bad("a call is a list that starts with the name of a function: [(< ?a 10)]").within(0));
+            return Err(bad(
+                "a call is a list that starts with the name of a function: [(< ?a 10)]",
+            )
+            .within(0));
         };
         let function = Function::named(name).map_err(|e| e.within(0))?;
-        let skip = usize::from(function.reads_database() && args.first().and_then(Edn::as_symbol) == Some("$"));
-        let terms = args[skip..].iter().enumerate().map(|(i, arg)| match self.term(arg) {
-            Ok(Term::Blank) => Err(bad("`_` is no argument").within(i + 1 + skip).within(0)),
-            term => term.map_err(|e| e.within(i + 1 + skip).within(0)),
-        });
+        let skip = usize::from(
+            function.reads_database() && args.first().and_then(Edn::as_symbol) == Some("$"),
+        );
+        let terms = args[skip..]
+            .iter()
+            .enumerate()
+            .map(|(i, arg)| match self.term(arg) {
+                Ok(Term::Blank) => Err(bad("`_` is no argument").within(i + 1 + skip).within(0)),
+                term => term.map_err(|e| e.within(i + 1 + skip).within(0)),
+            });
         let terms = terms.collect::<Result<Vec<_>>>()?;
         function.check(&terms).map_err(|e| e.within(0))?;
         let binding = match rest {
             [] => None,
             [binding] => Some(self.binding(binding).map_err(|e| e.within(1))?),
-            _ => return Err(bad("after a call stands one binding at most: [(inc ?a) ?b]")),
+            _ => {
+                return Err(bad(
+                    "after a call stands one binding at most: [(inc ?a) ?b]",
+                ));
+            }
         };
         if binding.is_none() && !function.is_predicate() {
-            return Err(bad(format!("the result of `{name}` needs a variable to go to: [({name} …) ?x]")));
+            return Err(bad(format!(
+                "the result of `{name}` needs a variable to go to: [({name} …) ?x]"
+            )));
         }
-        Ok(What::Call { function, args: terms, binding })
+        Ok(What::Call {
+            function,
+            args: terms,
+            binding,
+        })
     }
 
     fn group(&mut self, items: &[Edn]) -> Result<What> {
@@ -706,13 +927,22 @@ impl Parser {
                 if clauses.is_empty() {
                     return here("`not` needs a clause".into());
                 }
-                Ok(What::Not { clauses, join: Vec::new() })
+                Ok(What::Not {
+                    clauses,
+                    join: Vec::new(),
+                })
             }
             "not-join" => {
                 let Some((Edn::Vector(vars), rest)) = rest.split_first() else {
-                    return here("`not-join` names the variables it shares: (not-join [?e] …)".into());
+                    return here(
+                        "`not-join` names the variables it shares: (not-join [?e] …)".into(),
+                    );
                 };
-                let join = vars.iter().map(|v| self.variable(v)).collect::<Result<Vec<_>>>().map_err(|e| e.at(&path))?;
+                let join = vars
+                    .iter()
+                    .map(|v| self.variable(v))
+                    .collect::<Result<Vec<_>>>()
+                    .map_err(|e| e.at(&path))?;
                 if join.is_empty() || rest.is_empty() {
                     return here("`not-join` needs a variable and a clause".into());
                 }
@@ -736,18 +966,27 @@ impl Parser {
                 if branches.is_empty() {
                     return here("`or` needs a branch".into());
                 }
-                Ok(What::Or { branches, required: Vec::new() })
+                Ok(What::Or {
+                    branches,
+                    required: Vec::new(),
+                })
             }
             "or-join" => {
                 let Some((Edn::Vector(vars), rest)) = rest.split_first() else {
-                    return here("`or-join` names the variables it shares: (or-join [?e] …)".into());
+                    return here(
+                        "`or-join` names the variables it shares: (or-join [?e] …)".into(),
+                    );
                 };
                 let (required, free) = match vars.split_first() {
                     Some((Edn::Vector(required), free)) => (&required[..], free),
                     _ => (&[][..], &vars[..]),
                 };
                 let mut named = |forms: &[Edn]| {
-                    forms.iter().map(|v| self.variable(v)).collect::<Result<Vec<_>>>().map_err(|e| e.at(&path))
+                    forms
+                        .iter()
+                        .map(|v| self.variable(v))
+                        .collect::<Result<Vec<_>>>()
+                        .map_err(|e| e.at(&path))
                 };
                 let (required, free) = (named(required)?, named(free)?);
                 let shared: Vec<Var> = required.iter().chain(&free).copied().collect();
@@ -759,7 +998,10 @@ impl Parser {
                     let mut bound = required.iter().copied().collect::<BTreeSet<_>>();
                     all_vars(branch, &mut bound);
                     if let Some(var) = free.iter().find(|var| !bound.contains(var)) {
-                        return here(format!("a branch of `or-join` does not speak of {}", self.names[*var]));
+                        return here(format!(
+                            "a branch of `or-join` does not speak of {}",
+                            self.names[*var]
+                        ));
                     }
                 }
                 Ok(What::Or { branches, required })
@@ -767,13 +1009,24 @@ impl Parser {
             "and" => here("`and` stands alone".into()),
             _ if rest.is_empty() => here(format!("the rule `{name}` needs arguments")),
             _ => {
-                let args = rest.iter().enumerate().map(|(i, arg)| self.term(arg).map_err(|e| e.within(skip + 1 + i).at(&path)));
-                Ok(What::Rule { name: name.clone(), args: args.collect::<Result<_>>()? })
+                let args = rest
+                    .iter()
+                    .enumerate()
+                    .map(|(i, arg)| self.term(arg).map_err(|e| e.within(skip + 1 + i).at(&path)));
+                Ok(What::Rule {
+                    name: name.clone(),
+                    args: args.collect::<Result<_>>()?,
+                })
             }
         }
     }
 
-    fn branches(&mut self, forms: &[Edn], offset: usize, shared: Option<&[Var]>) -> Result<Vec<Vec<Clause>>> {
+    fn branches(
+        &mut self,
+        forms: &[Edn],
+        offset: usize,
+        shared: Option<&[Var]>,
+    ) -> Result<Vec<Vec<Clause>>> {
         let mut branches = Vec::new();
         for (i, form) in forms.iter().enumerate() {
             let outer = shared.map(|shared| self.enter(shared));
@@ -789,7 +1042,10 @@ impl Parser {
 
     /// Hides all names but those of `shared`; gives what to restore.
     fn enter(&mut self, shared: &[Var]) -> HashMap<Arc<str>, Var> {
-        let inner = shared.iter().map(|var| (self.names[*var].clone(), *var)).collect();
+        let inner = shared
+            .iter()
+            .map(|var| (self.names[*var].clone(), *var))
+            .collect();
         std::mem::replace(&mut self.env, inner)
     }
 }

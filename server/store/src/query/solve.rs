@@ -42,7 +42,10 @@ impl Relation {
             let projected: Row = columns.iter().map(|c| row[*c].clone()).collect();
             seen.insert(projected);
         }
-        Relation { vars: columns.iter().map(|c| self.vars[*c]).collect(), rows: seen.into_iter().collect() }
+        Relation {
+            vars: columns.iter().map(|c| self.vars[*c]).collect(),
+            rows: seen.into_iter().collect(),
+        }
     }
 }
 
@@ -111,7 +114,15 @@ pub(crate) fn solve<'q>(
         pending: HashMap::new(),
         results: HashSet::new(),
     };
-    solver.run(inputs, clauses.iter().collect(), Sink { table: None, out, names })?;
+    solver.run(
+        inputs,
+        clauses.iter().collect(),
+        Sink {
+            table: None,
+            out,
+            names,
+        },
+    )?;
     solver.settle()?;
     Ok(solver.results)
 }
@@ -122,7 +133,12 @@ impl<'q> Solver<'q, '_, '_> {
     }
 
     /// Meets one clause after the other until rows reach the sink or wait for a rule.
-    fn run(&mut self, mut relation: Relation, mut clauses: Vec<&'q Clause>, sink: Sink<'q>) -> Result<()> {
+    fn run(
+        &mut self,
+        mut relation: Relation,
+        mut clauses: Vec<&'q Clause>,
+        sink: Sink<'q>,
+    ) -> Result<()> {
         loop {
             if relation.rows.is_empty() {
                 return Ok(());
@@ -134,11 +150,20 @@ impl<'q> Solver<'q, '_, '_> {
             relation = drop_unneeded(relation, &clauses, sink);
             let clause = clauses.remove(self.choose(&relation, &clauses, sink)?);
             relation = match &clause.what {
-                What::Pattern(terms) => self.join(&relation, terms).map_err(|e| self.error(clause, e))?,
-                What::Call { function, args, binding } => {
-                    self.call(relation, *function, args, binding.as_ref()).map_err(|e| self.error(clause, e))?
-                }
-                What::Not { clauses: denied, join } => self.deny(relation, denied, join, sink.names)?,
+                What::Pattern(terms) => self
+                    .join(&relation, terms)
+                    .map_err(|e| self.error(clause, e))?,
+                What::Call {
+                    function,
+                    args,
+                    binding,
+                } => self
+                    .call(relation, *function, args, binding.as_ref())
+                    .map_err(|e| self.error(clause, e))?,
+                What::Not {
+                    clauses: denied,
+                    join,
+                } => self.deny(relation, denied, join, sink.names)?,
                 What::Or { branches, .. } => {
                     for branch in branches {
                         let both = branch.iter().chain(clauses.iter().copied()).collect();
@@ -162,8 +187,11 @@ impl<'q> Solver<'q, '_, '_> {
         let columns = sink.out.iter().map(|var| {
             relation.column(*var).ok_or_else(|| {
                 let name = sink.names.get(*var).map_or("?", |n| n);
-                Error::new(Kind::BadQuery, format!("{name} stands in the head of a rule, but the rule gives it no value"))
-                    .of_argument("args")
+                Error::new(
+                    Kind::BadQuery,
+                    format!("{name} stands in the head of a rule, but the rule gives it no value"),
+                )
+                .of_argument("args")
             })
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
@@ -189,7 +217,11 @@ impl<'q> Solver<'q, '_, '_> {
     fn settle(&mut self) -> Result<()> {
         loop {
             let ready: Vec<(usize, Vec<Row>)> = self.pending.drain().collect();
-            self.news.extend(ready.into_iter().map(|(table, rows)| News::Answers(table, rows)));
+            self.news.extend(
+                ready
+                    .into_iter()
+                    .map(|(table, rows)| News::Answers(table, rows)),
+            );
             match self.news.pop_front() {
                 None => return Ok(()),
                 Some(News::Inputs(table, rows)) => self.start(table, &rows)?,
@@ -202,9 +234,19 @@ impl<'q> Solver<'q, '_, '_> {
     fn start(&mut self, table: usize, inputs: &[Row]) -> Result<()> {
         let (rule, given) = (self.tables[table].rule, self.tables[table].given);
         for branch in &rule.branches {
-            let vars = (0..rule.arity).filter(|i| given >> i & 1 == 1).map(|i| branch.params[i]).collect();
-            let relation = Relation { vars, rows: inputs.to_vec() };
-            let sink = Sink { table: Some(table), out: &branch.params, names: &branch.names };
+            let vars = (0..rule.arity)
+                .filter(|i| given >> i & 1 == 1)
+                .map(|i| branch.params[i])
+                .collect();
+            let relation = Relation {
+                vars,
+                rows: inputs.to_vec(),
+            };
+            let sink = Sink {
+                table: Some(table),
+                out: &branch.params,
+                names: &branch.names,
+            };
             self.run(relation, branch.clauses.iter().collect(), sink)?;
         }
         Ok(())
@@ -215,14 +257,23 @@ impl<'q> Solver<'q, '_, '_> {
         let given = self.tables[table].given;
         for answer in &answers {
             let key = given_part(answer, given);
-            self.tables[table].by_input.entry(key).or_default().push(answer.clone());
+            self.tables[table]
+                .by_input
+                .entry(key)
+                .or_default()
+                .push(answer.clone());
         }
         // Consumers that are added while answers are delivered see them in `by_input`.
         for i in 0..self.tables[table].consumers.len() {
             let consumer = &self.tables[table].consumers[i];
             let mut join = AnswerJoin::new(&consumer.vars, consumer.call);
             for answer in &answers {
-                for row in consumer.rows.get(&given_part(answer, given)).into_iter().flatten() {
+                for row in consumer
+                    .rows
+                    .get(&given_part(answer, given))
+                    .into_iter()
+                    .flatten()
+                {
                     self.work.step(1)?;
                     join.add(row, answer);
                 }
@@ -245,11 +296,16 @@ impl<'q> Solver<'q, '_, '_> {
     ) -> Result<Option<Relation>> {
         let rules: &'q Rules = self.rules;
         let Some(rule) = rules.0.get(name) else {
-            let message = format!("there is no rule `{name}`; rules come as an argument, with `%` in :in");
+            let message =
+                format!("there is no rule `{name}`; rules come as an argument, with `%` in :in");
             return Err(self.error(clause, Error::new(Kind::BadQuery, message)));
         };
         if rule.arity != call.len() {
-            let message = format!("the rule `{name}` takes {} arguments and got {}", rule.arity, call.len());
+            let message = format!(
+                "the rule `{name}` takes {} arguments and got {}",
+                rule.arity,
+                call.len()
+            );
             return Err(self.error(clause, Error::new(Kind::BadQuery, message)));
         }
         let is_given = |term: &Term| match term {
@@ -257,8 +313,15 @@ impl<'q> Solver<'q, '_, '_> {
             Term::Const(_) => true,
             Term::Blank => false,
         };
-        let given = call.iter().enumerate().filter(|(_, term)| is_given(term)).fold(0u64, |mask, (i, _)| mask | 1 << i);
-        let table = *self.table_of.entry((name.clone(), given)).or_insert(self.tables.len());
+        let given = call
+            .iter()
+            .enumerate()
+            .filter(|(_, term)| is_given(term))
+            .fold(0u64, |mask, (i, _)| mask | 1 << i);
+        let table = *self
+            .table_of
+            .entry((name.clone(), given))
+            .or_insert(self.tables.len());
         if table == self.tables.len() {
             self.tables.push(Table {
                 rule,
@@ -280,10 +343,20 @@ impl<'q> Solver<'q, '_, '_> {
                 .collect()
         };
         let table = &mut self.tables[table];
-        let at = table.consumers.iter().position(|c| c.is_for(call, rest, &relation.vars, sink)).unwrap_or(table.consumers.len());
+        let at = table
+            .consumers
+            .iter()
+            .position(|c| c.is_for(call, rest, &relation.vars, sink))
+            .unwrap_or(table.consumers.len());
         if at == table.consumers.len() {
             let (rest, vars) = (rest.to_vec(), relation.vars.clone());
-            table.consumers.push(Consumer { call, rest, vars, rows: HashMap::new(), sink });
+            table.consumers.push(Consumer {
+                call,
+                rest,
+                vars,
+                rows: HashMap::new(),
+                sink,
+            });
         }
         let mut fresh = Vec::new();
         let mut join = AnswerJoin::new(&relation.vars, call);
@@ -296,7 +369,11 @@ impl<'q> Solver<'q, '_, '_> {
                 self.work.step(1)?;
                 join.add(row, answer);
             }
-            table.consumers[at].rows.entry(key).or_default().push(row.clone());
+            table.consumers[at]
+                .rows
+                .entry(key)
+                .or_default()
+                .push(row.clone());
         }
         let table = self.table_of[&(name.clone(), given)];
         if !fresh.is_empty() {
@@ -309,17 +386,25 @@ impl<'q> Solver<'q, '_, '_> {
 
     /// The clause that promises the fewest rows; of equals the one written first.
     fn choose(&self, relation: &Relation, clauses: &[&Clause], sink: Sink<'_>) -> Result<usize> {
-        let ready: Vec<usize> = (0..clauses.len()).filter(|i| is_ready(relation, clauses[*i], self.rules)).collect();
+        let ready: Vec<usize> = (0..clauses.len())
+            .filter(|i| is_ready(relation, clauses[*i], self.rules))
+            .collect();
         match ready[..] {
             [] => {
                 let error = unbound(clauses[0], |var| relation.column(var).is_some(), sink.names);
-                Err(if clauses[0].in_rules { error.within(self.rules_at).of_argument("args") } else { error })
+                Err(if clauses[0].in_rules {
+                    error.within(self.rules_at).of_argument("args")
+                } else {
+                    error
+                })
             }
             [only] => Ok(only),
             _ => {
                 let mut best = (f64::INFINITY, ready[0]);
                 for i in ready {
-                    let promise = self.promise(relation, clauses[i]).map_err(|e| self.error(clauses[i], e))?;
+                    let promise = self
+                        .promise(relation, clauses[i])
+                        .map_err(|e| self.error(clauses[i], e))?;
                     if promise < best.0 {
                         best = (promise, i);
                     }
@@ -336,7 +421,10 @@ impl<'q> Solver<'q, '_, '_> {
     fn promise(&self, relation: &Relation, clause: &Clause) -> Result<f64> {
         let rows = relation.rows.len() as f64;
         Ok(match &clause.what {
-            What::Call { function: Function::Fulltext, .. } => rows * 20.0,
+            What::Call {
+                function: Function::Fulltext,
+                ..
+            } => rows * 20.0,
             What::Call { .. } => -1.0,
             What::Not { .. } => rows * 0.9,
             What::Pattern(terms) => rows * self.fan_out(relation, terms)?,
@@ -352,7 +440,10 @@ impl<'q> Solver<'q, '_, '_> {
                 sum
             }
             What::Rule { args, .. } => {
-                let is_given = |t: &Term| t.var().map_or(*t != Term::Blank, |v| relation.column(v).is_some());
+                let is_given = |t: &Term| {
+                    t.var()
+                        .map_or(*t != Term::Blank, |v| relation.column(v).is_some())
+                };
                 match args.iter().filter(|t| is_given(t)).count() {
                     0 => 1e12,
                     n if n == args.len() => rows * 2.0,
@@ -370,7 +461,9 @@ impl<'q> Solver<'q, '_, '_> {
         let mut met = 0;
         for i in &samples {
             self.work.step(1)?;
-            if let Some(lookup) = Lookup::new(self.db, terms, |var| relation.column(var).map(|c| &relation.rows[*i][c]))? {
+            if let Some(lookup) = Lookup::new(self.db, terms, |var| {
+                relation.column(var).map(|c| &relation.rows[*i][c])
+            })? {
                 met += self.db.count_up_to(lookup.known(), limit)?;
             }
         }
@@ -380,19 +473,29 @@ impl<'q> Solver<'q, '_, '_> {
     // -------------------------------------------------------------------------- patterns
 
     fn join(&self, relation: &Relation, terms: &[Term; 5]) -> Result<Relation> {
-        let bound: Vec<usize> = terms.iter().filter_map(|t| relation.column(t.var()?)).collect();
+        let bound: Vec<usize> = terms
+            .iter()
+            .filter_map(|t| relation.column(t.var()?))
+            .collect();
         let mut new_vars: Vec<Var> = Vec::new();
         for var in terms.iter().filter_map(Term::var) {
             if relation.column(var).is_none() && !new_vars.contains(&var) {
                 new_vars.push(var);
             }
         }
-        let mut joined = Relation { vars: relation.vars.iter().chain(&new_vars).copied().collect(), rows: Vec::new() };
+        let mut joined = Relation {
+            vars: relation.vars.iter().chain(&new_vars).copied().collect(),
+            rows: Vec::new(),
+        };
         // Rows that differ only in other columns meet the same facts.
         let mut known: HashMap<Row, Rc<Vec<Row>>> = HashMap::new();
         let repeats = bound.len() < relation.vars.len() && relation.rows.len() > 1;
         for row in &relation.rows {
-            let key: Row = if repeats { bound.iter().map(|c| row[*c].clone()).collect() } else { Box::new([]) };
+            let key: Row = if repeats {
+                bound.iter().map(|c| row[*c].clone()).collect()
+            } else {
+                Box::new([])
+            };
             let met = match known.get(&key).filter(|_| repeats) {
                 Some(met) => met.clone(),
                 None => {
@@ -404,7 +507,9 @@ impl<'q> Solver<'q, '_, '_> {
                 }
             };
             for new in met.iter() {
-                joined.rows.push(row.iter().chain(new.iter()).cloned().collect());
+                joined
+                    .rows
+                    .push(row.iter().chain(new.iter()).cloned().collect());
             }
             self.work.rows(joined.rows.len())?;
             self.work.step(met.len() as u64)?;
@@ -413,10 +518,18 @@ impl<'q> Solver<'q, '_, '_> {
     }
 
     /// The values that facts give the new variables, for one row.
-    fn meet(&self, relation: &Relation, row: &Row, terms: &[Term; 5], new_vars: &[Var]) -> Result<Vec<Row>> {
+    fn meet(
+        &self,
+        relation: &Relation,
+        row: &Row,
+        terms: &[Term; 5],
+        new_vars: &[Var],
+    ) -> Result<Vec<Row>> {
         let value = |var: Var| relation.column(var).map(|c| &row[c]);
         self.work.step(1)?;
-        let Some(lookup) = Lookup::new(self.db, terms, value)? else { return Ok(Vec::new()) };
+        let Some(lookup) = Lookup::new(self.db, terms, value)? else {
+            return Ok(Vec::new());
+        };
         let mut met = Vec::new();
         self.db.scan(lookup.known(), &mut |datom| {
             self.work.step(1)?;
@@ -437,8 +550,17 @@ impl<'q> Solver<'q, '_, '_> {
 
     // -------------------------------------------------------------------------- functions, not
 
-    fn call(&self, relation: Relation, function: Function, args: &[Term], binding: Option<&Binding>) -> Result<Relation> {
-        let columns: Vec<Option<usize>> = args.iter().map(|t| t.var().and_then(|v| relation.column(v))).collect();
+    fn call(
+        &self,
+        relation: Relation,
+        function: Function,
+        args: &[Term],
+        binding: Option<&Binding>,
+    ) -> Result<Relation> {
+        let columns: Vec<Option<usize>> = args
+            .iter()
+            .map(|t| t.var().and_then(|v| relation.column(v)))
+            .collect();
         let mut new_vars = Vec::new();
         if let Some(binding) = binding {
             let mut vars = BTreeSet::new();
@@ -446,7 +568,10 @@ impl<'q> Solver<'q, '_, '_> {
             new_vars.extend(vars.into_iter().filter(|v| relation.column(*v).is_none()));
         }
         let vars: Vec<Var> = relation.vars.iter().chain(&new_vars).copied().collect();
-        let mut result = Relation { vars: vars.clone(), rows: Vec::new() };
+        let mut result = Relation {
+            vars: vars.clone(),
+            rows: Vec::new(),
+        };
         for row in relation.rows {
             let values: Vec<&Edn> = args
                 .iter()
@@ -458,7 +583,11 @@ impl<'q> Solver<'q, '_, '_> {
                 })
                 .collect();
             self.work.step(1)?;
-            let value = if function.reads_database() { self.read(function, &values)? } else { function.apply(&values)? };
+            let value = if function.reads_database() {
+                self.read(function, &values)?
+            } else {
+                function.apply(&values)?
+            };
             match binding {
                 None => {
                     if !matches!(value, Edn::Bool(false) | Edn::Nil) {
@@ -466,8 +595,12 @@ impl<'q> Solver<'q, '_, '_> {
                     }
                 }
                 Some(binding) => {
-                    let start: Vec<Option<Edn>> =
-                        row.iter().cloned().map(Some).chain(new_vars.iter().map(|_| None)).collect();
+                    let start: Vec<Option<Edn>> = row
+                        .iter()
+                        .cloned()
+                        .map(Some)
+                        .chain(new_vars.iter().map(|_| None))
+                        .collect();
                     take_apart(binding, &value, &vars, start, &mut |full| {
                         result.rows.push(full);
                         self.work.rows(result.rows.len())
@@ -481,22 +614,41 @@ impl<'q> Solver<'q, '_, '_> {
     fn read(&self, function: Function, values: &[&Edn]) -> Result<Edn> {
         let name = |at: usize| values[at].as_keyword().unwrap_or("");
         if function == Function::Fulltext {
-            let attribute = self.db.schema.attribute(name(0)).map_err(|e| e.within(1).within(0))?;
+            let attribute = self
+                .db
+                .schema
+                .attribute(name(0))
+                .map_err(|e| e.within(1).within(0))?;
             if !attribute.fulltext {
-                let message = format!(":{} has no :db/fulltext, so its texts cannot be searched", attribute.ident);
+                let message = format!(
+                    ":{} has no :db/fulltext, so its texts cannot be searched",
+                    attribute.ident
+                );
                 return Err(Error::new(Kind::BadQuery, message).attribute(&attribute.ident));
             }
-            let text = values[1].as_str().ok_or_else(|| Error::new(Kind::BadQuery, "`fulltext` searches for a string"))?;
+            let text = values[1]
+                .as_str()
+                .ok_or_else(|| Error::new(Kind::BadQuery, "`fulltext` searches for a string"))?;
             let mut found = Vec::new();
-            self.db.search(text, Some(attribute.id), &mut |datom, score| {
-                self.work.step(1)?;
-                let tx = Edn::Int(TX_BASE + datom.t);
-                found.push(Edn::Vector(vec![Edn::Int(datom.e), datom.v, tx, Edn::Double(score)]));
-                Ok(true)
-            })?;
+            self.db
+                .search(text, Some(attribute.id), &mut |datom, score| {
+                    self.work.step(1)?;
+                    let tx = Edn::Int(TX_BASE + datom.t);
+                    found.push(Edn::Vector(vec![
+                        Edn::Int(datom.e),
+                        datom.v,
+                        tx,
+                        Edn::Double(score),
+                    ]));
+                    Ok(true)
+                })?;
             return Ok(Edn::Vector(found));
         }
-        let attribute = self.db.schema.attribute(name(1)).map_err(|e| e.within(2).within(0))?;
+        let attribute = self
+            .db
+            .schema
+            .attribute(name(1))
+            .map_err(|e| e.within(2).within(0))?;
         let entity = entity_id(self.db, values[0])?;
         let value = match entity {
             Some(e) => self.db.values(e, attribute)?.into_iter().next(),
@@ -505,7 +657,10 @@ impl<'q> Solver<'q, '_, '_> {
         match function {
             Function::Missing => Ok(Edn::Bool(value.is_none())),
             _ if attribute.many => {
-                let message = format!("`get-else` takes an attribute with one value, and :{} has many", attribute.ident);
+                let message = format!(
+                    "`get-else` takes an attribute with one value, and :{} has many",
+                    attribute.ident
+                );
                 Err(Error::new(Kind::BadQuery, message).attribute(&attribute.ident))
             }
             _ => Ok(value.unwrap_or_else(|| values[2].clone())),
@@ -513,10 +668,23 @@ impl<'q> Solver<'q, '_, '_> {
     }
 
     /// The rows for which the clauses have no solution.
-    fn deny(&self, relation: Relation, clauses: &'q [Clause], join: &'q [Var], names: &'q [Arc<str>]) -> Result<Relation> {
+    fn deny(
+        &self,
+        relation: Relation,
+        clauses: &'q [Clause],
+        join: &'q [Var],
+        names: &'q [Arc<str>],
+    ) -> Result<Relation> {
         let inputs = relation.project(join);
         let columns: Vec<usize> = join.iter().filter_map(|v| relation.column(*v)).collect();
-        let found = solve(self.db, (self.rules, self.rules_at), self.work, inputs, clauses, (join, names))?;
+        let found = solve(
+            self.db,
+            (self.rules, self.rules_at),
+            self.work,
+            inputs,
+            clauses,
+            (join, names),
+        )?;
         let Relation { vars, mut rows } = relation;
         rows.retain(|row| {
             let key: Row = columns.iter().map(|c| row[*c].clone()).collect();
@@ -541,13 +709,25 @@ impl<'c> AnswerJoin<'c> {
                 all.push(var);
             }
         }
-        AnswerJoin { call, old: vars.len(), relation: Relation { vars: all, rows: Vec::new() } }
+        AnswerJoin {
+            call,
+            old: vars.len(),
+            relation: Relation {
+                vars: all,
+                rows: Vec::new(),
+            },
+        }
     }
 
     fn add(&mut self, row: &Row, answer: &Row) {
         let mut new: Vec<Edn> = row.to_vec();
         for (at, var) in self.relation.vars.iter().enumerate().skip(self.old) {
-            let mut places = self.call.iter().zip(answer.iter()).filter(|(term, _)| term.var() == Some(*var)).map(|(_, v)| v);
+            let mut places = self
+                .call
+                .iter()
+                .zip(answer.iter())
+                .filter(|(term, _)| term.var() == Some(*var))
+                .map(|(_, v)| v);
             let Some(value) = places.next() else { return };
             if places.any(|other| other != value) {
                 return;
@@ -567,20 +747,35 @@ impl Consumer<'_> {
             && std::ptr::eq(self.sink.out, sink.out)
             && self.vars == vars
             && self.rest.len() == rest.len()
-            && self.rest.iter().zip(rest).all(|(a, b)| std::ptr::eq(*a, *b))
+            && self
+                .rest
+                .iter()
+                .zip(rest)
+                .all(|(a, b)| std::ptr::eq(*a, *b))
     }
 }
 
 fn given_part(answer: &Row, given: u64) -> Row {
-    answer.iter().enumerate().filter(|(i, _)| given >> i & 1 == 1).map(|(_, v)| v.clone()).collect()
+    answer
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| given >> i & 1 == 1)
+        .map(|(_, v)| v.clone())
+        .collect()
 }
 
 fn is_ready(relation: &Relation, clause: &Clause, rules: &Rules) -> bool {
     if let What::Rule { name, args } = &clause.what {
         let required = rules.0.get(name).map_or(0, |rule| rule.required);
-        return args.iter().take(required).all(|t| t.var().map_or(*t != Term::Blank, |v| relation.column(v).is_some()));
+        return args.iter().take(required).all(|t| {
+            t.var()
+                .map_or(*t != Term::Blank, |v| relation.column(v).is_some())
+        });
     }
-    clause.needs().iter().all(|var| relation.column(*var).is_some())
+    clause
+        .needs()
+        .iter()
+        .all(|var| relation.column(*var).is_some())
 }
 
 /// Columns that nothing ahead looks at go, and with them the rows they told apart.
@@ -590,7 +785,12 @@ fn drop_unneeded(relation: Relation, clauses: &[&Clause], sink: Sink<'_>) -> Rel
     if relation.vars.iter().all(|var| needed.contains(var)) {
         return relation;
     }
-    let kept: Vec<Var> = relation.vars.iter().copied().filter(|var| needed.contains(var)).collect();
+    let kept: Vec<Var> = relation
+        .vars
+        .iter()
+        .copied()
+        .filter(|var| needed.contains(var))
+        .collect();
     relation.project(&kept)
 }
 
@@ -613,18 +813,32 @@ pub(crate) fn take_apart(
 
 type Partial = Vec<Option<Edn>>;
 
-fn take_apart_rows(binding: &Binding, value: &Edn, vars: &[Var], mut row: Partial) -> Result<Vec<Partial>> {
+fn take_apart_rows(
+    binding: &Binding,
+    value: &Edn,
+    vars: &[Var],
+    mut row: Partial,
+) -> Result<Vec<Partial>> {
     let items = |value: &Edn| match value {
         Edn::List(items) | Edn::Vector(items) | Edn::Set(items) => Some(items.clone()),
         _ => None,
     };
     let not_a = |what: &str| {
-        Error::new(Kind::BadQuery, format!("{} is {}, and {what} is to be taken apart", value.brief(60), value.kind()))
+        Error::new(
+            Kind::BadQuery,
+            format!(
+                "{} is {}, and {what} is to be taken apart",
+                value.brief(60),
+                value.kind()
+            ),
+        )
     };
     match binding {
         Binding::Blank => Ok(vec![row]),
         Binding::Var(var) => {
-            let Some(at) = vars.iter().position(|v| v == var) else { return Ok(vec![row]) };
+            let Some(at) = vars.iter().position(|v| v == var) else {
+                return Ok(vec![row]);
+            };
             match &row[at] {
                 Some(bound) if bound != value => Ok(Vec::new()),
                 _ => {
@@ -638,7 +852,12 @@ fn take_apart_rows(binding: &Binding, value: &Edn, vars: &[Var], mut row: Partia
             if items.len() < parts.len() {
                 return Err(Error::new(
                     Kind::BadQuery,
-                    format!("{} has {} parts, and {} are to be bound", value.brief(60), items.len(), parts.len()),
+                    format!(
+                        "{} has {} parts, and {} are to be bound",
+                        value.brief(60),
+                        items.len(),
+                        parts.len()
+                    ),
                 ));
             }
             let mut rows = vec![row];
@@ -673,13 +892,23 @@ struct Lookup {
 
 impl Lookup {
     /// None when no fact can match.
-    fn new<'v>(db: &Db<'_>, terms: &'v [Term; 5], value: impl Fn(Var) -> Option<&'v Edn>) -> Result<Option<Lookup>> {
+    fn new<'v>(
+        db: &Db<'_>,
+        terms: &'v [Term; 5],
+        value: impl Fn(Var) -> Option<&'v Edn>,
+    ) -> Result<Option<Lookup>> {
         let given = |at: usize| match &terms[at] {
             Term::Var(var) => value(*var),
             Term::Const(value) => Some(value),
             Term::Blank => None,
         };
-        let mut lookup = Lookup { e: None, a: None, v: None, t: None, added: None };
+        let mut lookup = Lookup {
+            e: None,
+            a: None,
+            v: None,
+            t: None,
+            added: None,
+        };
         if let Some(form) = given(0) {
             match entity_id(db, form)? {
                 Some(e) => lookup.e = Some(e),
@@ -719,7 +948,12 @@ impl Lookup {
     }
 
     fn known(&self) -> Known<'_> {
-        Known { e: self.e, a: self.a, v: self.v.as_ref(), t: self.t }
+        Known {
+            e: self.e,
+            a: self.a,
+            v: self.v.as_ref(),
+            t: self.t,
+        }
     }
 }
 
@@ -738,7 +972,9 @@ fn entity_id(db: &Db<'_>, form: &Edn) -> Result<Option<i64>> {
 
 fn stored_value(db: &Db<'_>, attribute: Option<&Attribute>, form: &Edn) -> Result<Option<Edn>> {
     match attribute {
-        Some(attribute) if attribute.value_type == ValueType::Ref => Ok(entity_id(db, form)?.map(Edn::Int)),
+        Some(attribute) if attribute.value_type == ValueType::Ref => {
+            Ok(entity_id(db, form)?.map(Edn::Int))
+        }
         Some(attribute) => Ok(fit(attribute.value_type, form).map(|v| v.into_owned())),
         None => Ok(Some(form.clone())),
     }
@@ -747,10 +983,20 @@ fn stored_value(db: &Db<'_>, attribute: Option<&Attribute>, form: &Edn) -> Resul
 /// The values that a fact gives the new variables; None when one variable would get two.
 fn bind(terms: &[Term; 5], datom: Datom, new_vars: &[Var]) -> Option<Row> {
     let Datom { e, a, v, t, added } = datom;
-    let values = [Edn::Int(e), Edn::Int(a), v, Edn::Int(TX_BASE + t), Edn::Bool(added)];
+    let values = [
+        Edn::Int(e),
+        Edn::Int(a),
+        v,
+        Edn::Int(TX_BASE + t),
+        Edn::Bool(added),
+    ];
     let mut row = Vec::with_capacity(new_vars.len());
     for var in new_vars {
-        let mut places = terms.iter().zip(&values).filter(|(term, _)| term.var() == Some(*var)).map(|(_, value)| value);
+        let mut places = terms
+            .iter()
+            .zip(&values)
+            .filter(|(term, _)| term.var() == Some(*var))
+            .map(|(_, value)| value);
         let value = places.next()?;
         if places.any(|other| other != value) {
             return None;
@@ -764,17 +1010,23 @@ fn bind(terms: &[Term; 5], datom: Datom, new_vars: &[Var]) -> Option<Row> {
 pub(crate) fn check_constants(db: &Db<'_>, clauses: &[Clause], rules_at: usize) -> Result<()> {
     for clause in clauses {
         match &clause.what {
-            What::Pattern(terms) => check_pattern(db, terms).map_err(|e| clause.error(e, rules_at))?,
+            What::Pattern(terms) => {
+                check_pattern(db, terms).map_err(|e| clause.error(e, rules_at))?
+            }
             What::Call { function, args, .. } if function.reads_database() => {
                 for (i, arg) in args.iter().enumerate() {
                     let is_attribute = i == usize::from(*function != Function::Fulltext);
                     if let (true, Term::Const(Edn::Keyword(name))) = (is_attribute, arg) {
-                        db.schema.attribute(name).map_err(|e| clause.error(e, rules_at))?;
+                        db.schema
+                            .attribute(name)
+                            .map_err(|e| clause.error(e, rules_at))?;
                     }
                 }
             }
             What::Not { clauses, .. } => check_constants(db, clauses, rules_at)?,
-            What::Or { branches, .. } => branches.iter().try_for_each(|branch| check_constants(db, branch, rules_at))?,
+            What::Or { branches, .. } => branches
+                .iter()
+                .try_for_each(|branch| check_constants(db, branch, rules_at))?,
             _ => {}
         }
     }
@@ -785,9 +1037,13 @@ fn check_pattern(db: &Db<'_>, terms: &[Term; 5]) -> Result<()> {
     if let Term::Const(form @ Edn::Vector(_)) = &terms[0] {
         db.entity(form).map_err(|e| e.within(0))?;
     }
-    let Term::Const(Edn::Keyword(name)) = &terms[1] else { return Ok(()) };
+    let Term::Const(Edn::Keyword(name)) = &terms[1] else {
+        return Ok(());
+    };
     let attribute = db.schema.attribute(name).map_err(|e| e.within(1))?;
-    let Term::Const(value) = &terms[2] else { return Ok(()) };
+    let Term::Const(value) = &terms[2] else {
+        return Ok(());
+    };
     let takes = match attribute.value_type {
         ValueType::Ref => matches!(value, Edn::Int(_) | Edn::Keyword(_) | Edn::Vector(_)),
         value_type => fit(value_type, value).is_some(),
@@ -795,9 +1051,16 @@ fn check_pattern(db: &Db<'_>, terms: &[Term; 5]) -> Result<()> {
     if takes {
         return Ok(());
     }
-    let message =
-        format!(":{name} takes {}, and {} is {}", attribute.value_type.example(), value.brief(80), value.kind());
-    Err(Error::new(Kind::WrongType, message).attribute(name).value(value).within(2))
+    let message = format!(
+        ":{name} takes {}, and {} is {}",
+        attribute.value_type.example(),
+        value.brief(80),
+        value.kind()
+    );
+    Err(Error::new(Kind::WrongType, message)
+        .attribute(name)
+        .value(value)
+        .within(2))
 }
 
 impl Work<'_> {
@@ -831,6 +1094,8 @@ impl Work<'_> {
 
 impl Limits {
     fn cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(|flag| flag.load(std::sync::atomic::Ordering::Relaxed))
+        self.cancel
+            .as_ref()
+            .is_some_and(|flag| flag.load(std::sync::atomic::Ordering::Relaxed))
     }
 }

@@ -62,17 +62,31 @@ pub struct Remote {
 impl Remote {
     /// Reads `{:host "…" :port n :token "…"}`.
     pub(crate) fn from_edn(form: &Edn) -> Result<Remote> {
-        let port = form.get("port").and_then(Edn::as_int).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0);
+        let port = form
+            .get("port")
+            .and_then(Edn::as_int)
+            .and_then(|n| u16::try_from(n).ok())
+            .filter(|n| *n > 0);
         match (text_of(form, "host")?, port) {
-            (Some(host), Some(port)) if !host.is_empty() => Ok(Remote { host, port, token: token_of(form)? }),
-            _ => Err(Error::new(Kind::BadArgument, "a transactor needs a :host, a string, and a :port from 1 to 65535")),
+            (Some(host), Some(port)) if !host.is_empty() => Ok(Remote {
+                host,
+                port,
+                token: token_of(form)?,
+            }),
+            _ => Err(Error::new(
+                Kind::BadArgument,
+                "a transactor needs a :host, a string, and a :port from 1 to 65535",
+            )),
         }
     }
 }
 
 fn token_of(form: &Edn) -> Result<Token> {
     let message = "a :token is required: a string that the transactor and its clients share";
-    text_of(form, "token")?.as_deref().and_then(Token::new).ok_or_else(|| Error::new(Kind::BadArgument, message))
+    text_of(form, "token")?
+        .as_deref()
+        .and_then(Token::new)
+        .ok_or_else(|| Error::new(Kind::BadArgument, message))
 }
 
 /// What a transactor is started with.
@@ -96,7 +110,10 @@ impl ServerSettings {
     pub fn parse(text: &str) -> Result<ServerSettings> {
         let form = read(text)?;
         let Edn::Map(_) = &form else {
-            return Err(Error::new(Kind::BadArgument, "the configuration of a transactor is a map"));
+            return Err(Error::new(
+                Kind::BadArgument,
+                "the configuration of a transactor is a map",
+            ));
         };
         only_keys(&form, &["host", "port", "storage", "path", "token"])?;
         let port = match form.get("port") {
@@ -105,7 +122,12 @@ impl ServerSettings {
         };
         Ok(ServerSettings {
             host: text_of(&form, "host")?.unwrap_or_else(|| "127.0.0.1".to_owned()),
-            port: port.ok_or_else(|| Error::new(Kind::BadArgument, "a transactor needs a :port from 0 to 65535; 0 takes a free one"))?,
+            port: port.ok_or_else(|| {
+                Error::new(
+                    Kind::BadArgument,
+                    "a transactor needs a :port from 0 to 65535; 0 takes a free one",
+                )
+            })?,
             storage: storage_of(&form)?,
             token: token_of(&form)?,
         })
@@ -115,15 +137,19 @@ impl ServerSettings {
 /// Reads one line, without its end; None at the end of the stream.
 fn read_line(reader: &mut impl BufRead, limit: usize) -> std::io::Result<Option<String>> {
     let mut line = Vec::new();
-    reader.by_ref().take(limit as u64 + 1).read_until(b'\n', &mut line)?;
+    reader
+        .by_ref()
+        .take(limit as u64 + 1)
+        .read_until(b'\n', &mut line)?;
     match line.pop() {
         None => Ok(None),
-        Some(b'\n') => String::from_utf8(line)
-            .map(Some)
-            .map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "a message is not UTF-8")),
-        Some(_) if line.len() >= limit => {
-            Err(std::io::Error::new(std::io::ErrorKind::InvalidData, format!("a message is longer than {limit} bytes")))
-        }
+        Some(b'\n') => String::from_utf8(line).map(Some).map_err(|_| {
+            std::io::Error::new(std::io::ErrorKind::InvalidData, "a message is not UTF-8")
+        }),
+        Some(_) if line.len() >= limit => Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidData,
+            format!("a message is longer than {limit} bytes"),
+        )),
         // The other side went away in the middle of a line.
         Some(_) => Ok(None),
     }

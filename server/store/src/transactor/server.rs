@@ -74,9 +74,13 @@ impl Server {
     pub fn bind(settings: &ServerSettings) -> Result<Server> {
         let store = Store::open(&settings.storage)?;
         let cannot = |e: std::io::Error| {
-            Error::new(Kind::Storage, format!("cannot listen on {}:{}: {e}", settings.host, settings.port))
+            Error::new(
+                Kind::Storage,
+                format!("cannot listen on {}:{}: {e}", settings.host, settings.port),
+            )
         };
-        let listener = TcpListener::bind((settings.host.as_str(), settings.port)).map_err(cannot)?;
+        let listener =
+            TcpListener::bind((settings.host.as_str(), settings.port)).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         let shared = Shared {
             token: settings.token.clone(),
@@ -85,7 +89,11 @@ impl Server {
             clients: Mutex::new(HashMap::new()),
             stopping: AtomicBool::new(false),
         };
-        Ok(Server { listener, address, shared: Arc::new(shared) })
+        Ok(Server {
+            listener,
+            address,
+            shared: Arc::new(shared),
+        })
     }
 
     /// Where it listens.
@@ -95,7 +103,10 @@ impl Server {
 
     /// A handle to stop it.
     pub fn stopper(&self) -> Stopper {
-        Stopper { address: self.address, shared: self.shared.clone() }
+        Stopper {
+            address: self.address,
+            shared: self.shared.clone(),
+        }
     }
 
     /// Serves until it is stopped.
@@ -106,14 +117,19 @@ impl Server {
                 break;
             }
             let Ok(mut stream) = stream else { continue };
-            let Ok(handle) = stream.try_clone() else { continue };
+            let Ok(handle) = stream.try_clone() else {
+                continue;
+            };
             {
                 let mut clients = self.shared.clients();
                 if clients.len() >= MAX_CONNECTIONS {
                     drop(clients);
-                    let message = format!("the transactor has {MAX_CONNECTIONS} clients, which is its bound; try again later");
+                    let message = format!(
+                        "the transactor has {MAX_CONNECTIONS} clients, which is its bound; try again later"
+                    );
                     let _ = stream.set_write_timeout(Some(Duration::from_secs(1)));
-                    let _ = write_line(&mut stream, &failed(None, &Error::new(Kind::Busy, message)));
+                    let _ =
+                        write_line(&mut stream, &failed(None, &Error::new(Kind::Busy, message)));
                     continue;
                 }
                 clients.insert(id, handle);
@@ -147,7 +163,9 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     stream.set_read_timeout(Some(HELLO_TIMEOUT))?;
     let mut reader = BufReader::new(stream.try_clone()?);
-    let Some(hello) = read_line(&mut reader, MAX_HELLO)? else { return Ok(()) };
+    let Some(hello) = read_line(&mut reader, MAX_HELLO)? else {
+        return Ok(());
+    };
     let mut session = match greet(shared, &hello) {
         Ok(session) => session,
         Err(error) => {
@@ -164,7 +182,10 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
                 // Where the next message starts is not known any more.
-                return write_line(&mut stream, &failed(None, &Error::new(Kind::TooLarge, error.to_string())));
+                return write_line(
+                    &mut stream,
+                    &failed(None, &Error::new(Kind::TooLarge, error.to_string())),
+                );
             }
             Err(error) => return Err(error),
         };
@@ -175,13 +196,22 @@ fn serve(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
 
 fn greet(shared: &Shared, hello: &str) -> Result<Session> {
     // What was sent is not repeated in an error: it may be a token with a slip in it.
-    let form = read(hello).map_err(|_| Error::new(Kind::Unauthorised, "the first line is {:token \"…\" :session \"…\"}"))?;
+    let form = read(hello).map_err(|_| {
+        Error::new(
+            Kind::Unauthorised,
+            "the first line is {:token \"…\" :session \"…\"}",
+        )
+    })?;
     let token = form.get("token").and_then(Edn::as_str).unwrap_or("");
     if !shared.token.is(token) {
-        return Err(Error::new(Kind::Unauthorised, "the transactor does not accept this token"));
+        return Err(Error::new(
+            Kind::Unauthorised,
+            "the transactor does not accept this token",
+        ));
     }
     let id = form.get("session").and_then(Edn::as_str);
-    let id = id.ok_or_else(|| Error::new(Kind::BadArgument, "the first line names the :session"))?;
+    let id =
+        id.ok_or_else(|| Error::new(Kind::BadArgument, "the first line names the :session"))?;
     let store = match &shared.storage {
         Storage::Memory => shared.store.clone(),
         file => Arc::new(Mutex::new(Store::open(file)?)),
@@ -200,7 +230,10 @@ fn answer(session: &mut Session, line: &str) -> Edn {
     let arguments = request.get("arguments").unwrap_or(&nothing);
     match session.answer(operation, arguments, &Limits::default()) {
         Ok(answer) => {
-            let mut members = vec![(Edn::keyword("id"), id.map_or(Edn::Nil, Edn::Int)), (Edn::keyword("ok"), answer.form)];
+            let mut members = vec![
+                (Edn::keyword("id"), id.map_or(Edn::Nil, Edn::Int)),
+                (Edn::keyword("ok"), answer.form),
+            ];
             members.extend(answer.note.map(|note| (Edn::keyword("note"), note)));
             Edn::Map(members)
         }
