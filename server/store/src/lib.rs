@@ -20,4 +20,4 @@ mod value;
 pub use error::{Error, Kind, Result};
 pub use schema::{Attribute, FIRST_ID, Schema, TX_BASE, Unique, ValueType};
 pub use storage::{Datom, Db, Storage, Store, View, fresh_id};
-pub use transact::{Provenance, Report};
+pub use transact::{Provenance, Report, Tempids};

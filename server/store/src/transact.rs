@@ -30,6 +30,9 @@ pub struct Provenance {
     pub source: Option<i64>,
 }
 
+/// Tempids and the entities they stand for.
+pub type Tempids = Vec<(Arc<str>, i64)>;
+
 /// What a transaction did.
 #[derive(Clone, Debug)]
 pub struct Report {
@@ -38,7 +41,7 @@ pub struct Report {
     /// Its entity.
     pub tx: i64,
     /// The ids that the tempids stand for, in the order of their appearance.
-    pub tempids: Vec<(Arc<str>, i64)>,
+    pub tempids: Tempids,
     /// Every change, its own facts included.
     pub datoms: Vec<Datom>,
 }
@@ -612,7 +615,7 @@ impl<'d, 's> Parser<'d, 's> {
     }
 
     /// Finds the entity of every name: the one stored with the same unique identity, or a new one.
-    fn resolve(mut self, db: &Db<'_>) -> Result<(Vec<ResolvedOp>, Vec<(Arc<str>, i64)>)> {
+    fn resolve(mut self, db: &Db<'_>) -> Result<(Vec<ResolvedOp>, Tempids)> {
         while self.unify(db)? {}
         let mut next = next_id(db)?;
         for i in 0..self.names.len() {

@@ -1,4 +1,5 @@
 //! EDN is read as EDN says, refused with a place, and what is printed reads back equal.
+#![allow(clippy::unwrap_used)]
 
 use num_bigint::BigInt;
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
 //! A file that is not a memory, is damaged or is newer is refused and left as it was.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

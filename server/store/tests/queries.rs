@@ -1,5 +1,6 @@
 //! What queries say, and what they refuse. The answers themselves are compared with a model in
 //! `model.rs`; here stand the parts of the language one by one.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What a transaction does, and what it refuses.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

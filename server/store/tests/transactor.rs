@@ -1,4 +1,5 @@
 //! The transactor: who may connect, what is kept, what happens when the connection is lost.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
