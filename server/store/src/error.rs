@@ -317,32 +317,26 @@ impl From<rusqlite::Error> for Error {
 
 /// The name nearest to `wanted` by edits, if it is near enough to be a slip.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    if wanted.len() > 200 {
+        return None;
+    }
     let allowed = (wanted.chars().count() / 3).max(2);
     names
         .map(|name| {
             // A right name in the wrong namespace is the slip most often made.
             let same_name = name.rsplit('/').next() == wanted.rsplit('/').next();
-            (if same_name { 1 } else { edits(wanted, name) }, name)
+            (
+                if same_name {
+                    1
+                } else {
+                    strsim::levenshtein(wanted, name)
+                },
+                name,
+            )
         })
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, name)| name)
-}
-
-/// Levenshtein's distance.
-fn edits(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().take(200).collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().take(200).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let replaced = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! An agent's memory: six operations in the setting of a session.
+//! An agent's memory: the operations behind the memory tools in the setting of a session.
 //!
 //! [`Memory::answer`] takes the name of an operation and its arguments as an EDN map, whose EDN
 //! arguments are texts, so that errors can point into them. The answer is one EDN form, and a note
@@ -35,6 +35,7 @@ pub const OPERATIONS: &[(&str, &[&str], &[&str])] = &[
     ("read", &["entity"], &["pattern", "as-of"]),
     ("history", &["entity"], &["attribute"]),
     ("turns", &[], &["session", "limit", "before"]),
+    ("turn", &["t"], &[]),
 ];
 
 /// Where the memory is.
@@ -304,6 +305,7 @@ impl Session {
             "recall" => self.recall(&arguments, limits),
             "read" => self.read(&arguments),
             "history" => self.history(&arguments),
+            "turn" => self.turn(&arguments),
             _ => self.turns(&arguments),
         }
     }
@@ -488,6 +490,48 @@ impl Session {
             form: Edn::Vector(shown),
             note,
         })
+    }
+
+    // -------------------------------------------------------------------------- turn
+
+    /// One turn with all that it asserted and retracted.
+    fn turn(&self, arguments: &Arguments<'_>) -> Result<Answer> {
+        let t = arguments.moment("t")?.unwrap_or_default();
+        let mut store = lock(&self.store);
+        let db = store.db(View::History)?;
+        let Some(datoms) = db.size_of(t)?.filter(|_| t > 0) else {
+            return Err(
+                Error::new(Kind::NoSuchEntity, format!("there is no turn {t}")).value(&Edn::Int(t)),
+            );
+        };
+        let mut facts = db.find(Known {
+            t: Some(t),
+            ..Known::default()
+        })?;
+        facts.sort_unstable_by(|x, y| (x.e, x.a, x.added, &x.v).cmp(&(y.e, y.a, y.added, &y.v)));
+        let total = facts.len();
+        let facts = facts.into_iter().map(|d| {
+            Edn::Vector(vec![
+                Edn::Int(d.e),
+                name_of(&db, d.a),
+                d.v,
+                Edn::Int(TX_BASE + d.t),
+                Edn::Bool(d.added),
+            ])
+        });
+        let facts = within(facts, MAX_ANSWER);
+        let more =
+            "recall with query [:find ?e ?a ?v :in ?tx :where [?e ?a ?v ?tx]] and the turn in args";
+        let note = (facts.len() < total).then(|| cut_note(facts.len(), total, more));
+        let form = Edn::map([
+            ("turn", Edn::Int(TX_BASE + t)),
+            ("t", Edn::Int(t)),
+            ("inst", instant(&db, t)?),
+            ("session", session_of(&db, t)?.0),
+            ("datoms", Edn::Int(datoms)),
+            ("facts", Edn::Vector(facts)),
+        ]);
+        Ok(Answer { form, note })
     }
 
     // -------------------------------------------------------------------------- turns

@@ -376,11 +376,15 @@ fn make_tables(connection: &mut Connection) -> Result<()> {
 /// A random UUID as text: ids of sessions, names of temporary files.
 ///
 /// # Errors
-/// When SQLite, whose randomness it is, cannot be started.
+/// When the system gives no random bytes.
 pub fn fresh_id() -> Result<String> {
-    let connection = Connection::open_in_memory()?;
-    let mut bytes: [u8; 16] =
-        connection.query_row("SELECT randomblob(16)", [], |row| row.get(0))?;
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|e| {
+        Error::new(
+            Kind::Storage,
+            format!("the system gives no random bytes: {e}"),
+        )
+    })?;
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     let text = Edn::Uuid(bytes).to_string();
