@@ -136,7 +136,7 @@ impl Store {
         }
     }
 
-    fn from_connection(connection: Connection) -> Result<Store> {
+    fn from_connection(mut connection: Connection) -> Result<Store> {
         connection.busy_handler(Some(wait_for_others))?;
         connection.set_prepared_statement_cache_capacity(128);
         let mut store = Store {
@@ -210,7 +210,7 @@ fn open_file(path: &Path) -> Result<Store> {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => create(path, false)?,
         Err(e) => return Err(cannot(e)),
     }
-    let connection = Connection::open_with_flags(
+    let mut connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;

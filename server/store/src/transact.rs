@@ -992,9 +992,9 @@ impl<'d, 's> Changes<'d, 's> {
         }
         if let Some(source) = provenance.source {
             if !(TX_BASE..=TX_BASE + self.db.t).contains(&source) {
-                let message =
-                    format!("the source {source} is no turn; give the :turn or the :t of one");
-                return Err(Error::new(Kind::NoSuchEntity, message).value(&Edn::Int(source)));
+                let t = source.saturating_sub(TX_BASE);
+                let message = format!("there is no turn {t}; give the :turn or the :t of one");
+                return Err(Error::new(Kind::NoSuchEntity, message).of_argument("source"));
             }
             let given = self
                 .added

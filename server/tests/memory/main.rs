@@ -221,7 +221,7 @@ fn errors_are_maps_that_say_what_and_where() {
         ("record", json!({"tx": "[{:person/age \"1\"}]"}), "memory/wrong-type", "takes a long", Some((1, 15))),
         ("record", json!({"tx": "[{:person/age 1}"}), "memory/bad-edn", "never closed", Some((1, 1))),
         ("record", json!({"tx": "[] []"}), "memory/bad-edn", "only one form", Some((1, 4))),
-        ("record", json!({"tx": "[]", "source": 99}), "memory/no-such-entity", "is no turn", None),
+        ("record", json!({"tx": "[]", "source": 99}), "memory/no-such-entity", "there is no turn 99", None),
         ("record", json!({}), "memory/bad-argument", "needs the argument `tx`", None),
         ("record", json!({"tx": "[]", "session": "x"}), "memory/bad-argument", "no argument `session`", None),
         ("recall", json!({}), "memory/bad-argument", "give a `query`", None),
