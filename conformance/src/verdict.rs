@@ -157,6 +157,9 @@ pub struct Fatal {
     pub message: String,
     /// What it rests on.
     pub evidence: Evidence,
+    /// Whether the program ended by itself.
+    #[serde(skip)]
+    pub ended: bool,
 }
 
 impl Report {

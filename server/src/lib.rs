@@ -8,5 +8,6 @@ pub mod cli;
 pub mod demo;
 pub mod memory;
 pub mod protocol;
+pub mod skills;
 pub mod stdio;
 pub mod toolchain;

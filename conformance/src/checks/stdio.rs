@@ -175,19 +175,23 @@ fn json_line(exchange: &Exchange<'_>, at: usize, value: &Value, judge: &mut Judg
 
 /// The last line of a message that begins on this line and goes on over the next ones.
 fn spread_over(exchange: &Exchange<'_>, at: usize) -> Option<usize> {
+    /// Bounds on what is put together: lines and bytes.
+    const MOST: (usize, usize) = (5_000, 1 << 20);
     let mut text = Vec::new();
-    for (index, entry) in exchange.log.iter().enumerate().skip(at).take(5_000) {
+    for (index, entry) in exchange.log.iter().enumerate().skip(at).take(MOST.0) {
         let Event::Received(line) = &entry.event else {
             continue;
         };
-        if index > at && serde_json::from_slice::<Value>(&text).is_ok() {
+        let trimmed = line.bytes.trim_ascii();
+        if index == at && !trimmed.starts_with(b"{") || text.len() > MOST.1 {
             return None;
         }
         text.extend_from_slice(&line.bytes);
         text.push(b'\n');
+        // Only a line that closes something can be the last one.
         if index > at
-            && text.first() == Some(&b'{')
-            && serde_json::from_slice::<Value>(&text).is_ok_and(|v| v.is_object())
+            && trimmed.ends_with(b"}")
+            && serde_json::from_slice::<Value>(&text).is_ok_and(|value| value.is_object())
         {
             return Some(index);
         }

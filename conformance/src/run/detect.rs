@@ -7,16 +7,16 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::Run;
 use super::session::{after, last_lines};
+use super::{Judge, Run};
 use crate::checks::Facts;
-use crate::checks::exchange::{evidence_since, shorten};
+use crate::checks::exchange::{Exchange, Kind, evidence_since, shorten};
 use crate::client::{Client, Reply};
 use crate::spec::{Era, Revision};
 use crate::verdict::{Evidence, Fatal};
-use crate::wire::{Body, Event, SpawnError};
+use crate::wire::{Body, Entry, Event, SpawnError};
 
 /// A revision that the server claims, with the process that was greeted in it.
 pub(super) struct Claim {
@@ -40,7 +40,10 @@ impl Claim {
 }
 
 /// What was found out.
+#[derive(Default)]
 pub(super) struct Found {
+    /// Set when the server broke a rule in its very greeting; nothing is claimed then.
+    pub hopeless: Option<Hopeless>,
     /// The claimed revisions to be judged, oldest first.
     pub claimed: Vec<Claim>,
     /// Versions that the server names and the suite does not know.
@@ -127,20 +130,23 @@ pub(super) fn detect(run: &Run<'_>) -> Result<Found, Box<Fatal>> {
             return Err(Box::new(Fatal {
                 message: error.message,
                 evidence: Evidence::default(),
+                ended: false,
             }));
         }
     };
     let is_modern = speaks_modern(&modern.reply);
     let is_legacy = matches!(legacy.reply, Reply::Result { .. });
     if !is_modern && !is_legacy && !refuses_only_the_version(&legacy.reply) {
-        return Err(Box::new(nobody_there(run, modern, legacy)));
+        let hopeless = nobody_there(run, modern, legacy)?;
+        return Ok(Found {
+            hopeless: Some(hopeless),
+            ..Found::default()
+        });
     }
     let mut found = Found {
-        claimed: Vec::new(),
-        unknown: Vec::new(),
-        remarks: Vec::new(),
         startup: modern.took.max(legacy.took),
         handshake: is_legacy,
+        ..Found::default()
     };
     if !is_modern {
         found.startup = legacy.took;
@@ -254,6 +260,7 @@ fn legacy_claims(run: &Run<'_>, first: Greeted, found: &mut Found) -> Result<(),
                         return Err(Box::new(Fatal {
                             message: error.message,
                             evidence: Evidence::default(),
+                            ended: false,
                         }));
                     }
                 }
@@ -279,7 +286,16 @@ fn legacy_claims(run: &Run<'_>, first: Greeted, found: &mut Found) -> Result<(),
                     found.unknown.push(version);
                 }
             }
-            _ => {}
+            // A counter-offer: it is judged where it is offered. An answer without any version is
+            // judged as what was offered, once.
+            Some(_) => {}
+            None if revision == Revision::V2025_11_25 => found.claimed.push(Claim {
+                revision,
+                client: answer.client,
+                hello: result,
+                dual_era: false,
+            }),
+            None => {}
         }
     }
     Ok(())
@@ -290,33 +306,76 @@ fn found_handshake(greeted: &Greeted) -> bool {
     matches!(greeted.reply, Reply::Result { .. }) || refuses_only_the_version(&greeted.reply)
 }
 
-/// Neither greeting was answered as an MCP server would: say why, as exactly as can be seen.
-fn nobody_there(run: &Run<'_>, modern: Greeted, legacy: Greeted) -> Fatal {
+/// What the greeting of a server came to, when no revision can be judged: it speaks JSON-RPC, but
+/// breaks a rule at its first word.
+pub(super) struct Hopeless {
+    /// What was heard; at least one rule is broken.
+    pub(super) judge: Judge,
+    /// The rule that everything else waits for.
+    pub(super) by: &'static str,
+}
+
+/// Neither greeting was answered as an MCP server would. A server that answers in JSON-RPC is told
+/// the rule it breaks; of anything else is said, as exactly as can be seen, what it does.
+fn nobody_there(run: &Run<'_>, modern: Greeted, legacy: Greeted) -> Result<Hopeless, Box<Fatal>> {
+    let limits = run.options.limits;
+    modern.client.into_child().kill();
     let mut client = legacy.client;
     // A process that is about to end says more when it has ended.
     if legacy.reply == Reply::Gone {
         client.child().wait(after(Duration::from_millis(500)));
     }
-    let status = client.child().exited();
-    let stderr = client.child().stderr();
-    let cause = describe(run, &client, &legacy.reply, status);
-    let mut evidence = evidence_since(client.log(), 0, 12);
-    evidence.stderr = last_lines(&stderr, 12);
-    client.into_child().kill();
-    modern.client.into_child().kill();
-    Fatal {
-        message: cause,
-        evidence,
+    let ended_itself = client.child().exited();
+    let ended = client
+        .into_child()
+        .stop(limits.stop.min(Duration::from_secs(1)));
+    if let Some(hopeless) = broken_greeting(&legacy.reply, &ended.log, limits.request) {
+        return Ok(hopeless);
     }
+    let mut evidence = evidence_since(&ended.log, 0, 12);
+    evidence.stderr = last_lines(&ended.stderr, 12);
+    Err(Box::new(Fatal {
+        message: describe(run, &ended.log, &legacy.reply, ended_itself),
+        evidence,
+        ended: ended_itself.is_some(),
+    }))
+}
+
+/// Reads the conversation with the observers if the server answered in JSON-RPC at all.
+fn broken_greeting(reply: &Reply, log: &[Entry], patience: Duration) -> Option<Hopeless> {
+    let revision = Revision::V2025_11_25;
+    let mut exchange = Exchange::read(revision, log, None, Map::new());
+    exchange.patience = patience;
+    let mut judge = Judge::new(revision);
+    super::session::observe_log(&exchange, &mut judge);
+    let answered = exchange
+        .received
+        .iter()
+        .any(|m| matches!(m.kind, Kind::Response { .. }) && m.value.get("id").is_some());
+    let spread = judge.is_broken("stdio.no-embedded-newlines");
+    let echo = exchange
+        .received
+        .iter()
+        .any(|m| m.value.get("method").and_then(Value::as_str) == Some("initialize"));
+    if echo || !(answered || spread) {
+        return None;
+    }
+    if let Reply::Error { error, .. } = reply {
+        judge.enter("hello");
+        let evidence = evidence_since(log, 0, 6);
+        let message = format!("`initialize` gives an error: {error}");
+        judge.broken("lifecycle.initialize-response", message, evidence);
+    }
+    let by = judge.broken_ids().next()?;
+    Some(Hopeless { judge, by })
 }
 
 fn describe(
     run: &Run<'_>,
-    client: &Client,
+    log: &[Entry],
     reply: &Reply,
     status: Option<std::process::ExitStatus>,
 ) -> String {
-    let log = client.log();
     let sent: Vec<&[u8]> = log
         .iter()
         .filter_map(|entry| match &entry.event {

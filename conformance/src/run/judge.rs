@@ -6,12 +6,18 @@ use crate::spec::requirement::{self, Breach, Requirement};
 use crate::spec::{Level, Revision};
 use crate::verdict::{Evidence, Judgement, Verdict};
 
+/// How many breaches of one rule are kept as they are told.
+const MOST_BREACHES: usize = 8;
+
 /// What was said of one requirement so far.
 #[derive(Debug, Clone, Default)]
 struct Entry {
     check: String,
     holds: bool,
+    /// The first breaches; of a flood only so many are kept.
     broken: Vec<Broken>,
+    /// How many there were.
+    seen: usize,
     notes: Vec<String>,
     error: Option<String>,
     blocked: Option<String>,
@@ -93,6 +99,13 @@ impl Judge {
         }
     }
 
+    /// Worth telling though the rule was not put to the test.
+    pub fn note_only(&mut self, id: &str, note: impl Into<String>) {
+        if let Some((_, entry)) = self.entry(id) {
+            entry.notes.push(note.into());
+        }
+    }
+
     /// The rule is broken; the catalogue says what that counts as.
     pub fn broken(&mut self, id: &str, message: impl Into<String>, evidence: Evidence) {
         let Some(breach) = requirement::get(id).map(|r| r.breach) else {
@@ -116,6 +129,12 @@ impl Judge {
         }
         let check = self.check.clone();
         if let Some((_, entry)) = self.entry(id) {
+            entry.seen += 1;
+            let first_failure =
+                breach == Breach::Fail && entry.broken.iter().all(|b| b.breach != Breach::Fail);
+            if entry.broken.len() >= MOST_BREACHES && !first_failure {
+                return;
+            }
             entry.broken.push(Broken {
                 message,
                 evidence,
@@ -194,6 +213,7 @@ impl Judge {
             }
             ours.holds |= theirs.holds;
             ours.broken.extend(theirs.broken);
+            ours.seen += theirs.seen;
             for note in theirs.notes {
                 if !ours.notes.contains(&note) {
                     ours.notes.push(note);
@@ -238,7 +258,7 @@ fn settle_one(requirement: &Requirement, revision: Revision, entry: Option<Entry
         judgement.check = entry.check;
     }
     judgement.notes = entry.notes;
-    let total = entry.broken.len();
+    let total = entry.seen;
     // A failure weighs more than a warning, else the first one told counts.
     let worst = entry
         .broken

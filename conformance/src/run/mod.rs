@@ -153,10 +153,45 @@ pub fn check(options: &Options, progress: &dyn Progress) -> Report {
     }
     report.seconds = began.elapsed().as_secs_f64();
     report.processes = run.processes.load(Ordering::Relaxed);
+    // `npm start`, `python -m package` and the like need the user's own folder or home.
+    let ended = report.fatal.as_ref().is_some_and(|fatal| fatal.ended);
+    if ended
+        && let Some(own) = in_the_users_place(options)
+        && !progress.interrupted()
+    {
+        let mut again = check(&own, progress);
+        if again.fatal.is_none() {
+            again.target.remarks.push(
+                "The server does not start with a temporary home and working folder, so it ran in yours."
+                    .to_owned(),
+            );
+            return again;
+        }
+    }
     report
 }
 
+/// The same run in the user's own home and working folder, if that is not where it was.
+fn in_the_users_place(options: &Options) -> Option<Options> {
+    if options.launch.inherit_home && options.launch.cwd.is_some() {
+        return None;
+    }
+    let mut own = options.clone();
+    own.launch.inherit_home = true;
+    if own.launch.cwd.is_none() {
+        own.launch.cwd = Some(std::env::current_dir().ok()?);
+    }
+    Some(own)
+}
+
 fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
+    if let Some(mut hopeless) = found.hopeless {
+        for id in coverage::covered(hopeless.judge.revision()) {
+            hopeless.judge.blocked(&id, hopeless.by);
+        }
+        report.judgements = settle(run, vec![hopeless.judge]);
+        return;
+    }
     report.target.server_info = found.server_info();
     report.target.unknown_revisions.clone_from(&found.unknown);
     report.target.remarks.clone_from(&found.remarks);

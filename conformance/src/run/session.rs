@@ -13,8 +13,12 @@ use super::{Judge, Run, runs_in};
 use crate::checks::exchange::{Exchange, Kind, evidence_since};
 use crate::checks::{self, Check, Context, Facts, Session};
 use crate::client::{Client, Reply};
-use crate::spec::{Era, Revision, requirement::Breach};
+use crate::spec::requirement::{self, Breach};
+use crate::spec::{Era, Revision};
 use crate::wire::{Ended, EndedBy, Entry, Event};
+
+/// The rule that `ping` is answered.
+const PING: &str = "ping.responds";
 
 /// A process that has ended, with what was declared to it.
 struct Finished {
@@ -29,6 +33,8 @@ pub(super) struct Slot<'a> {
     declare: Map<String, Value>,
     live: Option<Client>,
     finished: Vec<Finished>,
+    /// A new process did not answer the first cheap request: nothing more is asked of any.
+    deaf: bool,
 }
 
 impl<'a> Slot<'a> {
@@ -39,6 +45,7 @@ impl<'a> Slot<'a> {
             declare,
             live: None,
             finished: Vec::new(),
+            deaf: false,
         }
     }
 
@@ -62,6 +69,22 @@ impl<'a> Slot<'a> {
         self.run.started_process();
         client.declare(self.declare.clone());
         Some(client)
+    }
+
+    /// After a check that was not answered: does a new process answer anything at all? One that
+    /// does not would cost a limit for every check to come.
+    fn listen_for_life(&mut self, judge: &mut Judge) {
+        let Some(client) = self.client() else {
+            return;
+        };
+        let from = client.log().len();
+        if client.barrier() {
+            return;
+        }
+        let evidence = evidence_since(client.log(), from, 6);
+        let message = "After the greeting a plain request is not answered; no more was asked.";
+        judge.broken("jsonrpc.response.exactly-one", message, evidence);
+        self.deaf = true;
     }
 
     fn retire(&mut self) {
@@ -103,10 +126,13 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     exit_at_end_of_input(run, &mut shared, &mut judge);
 
     let mut rough = Slot::new(run, revision, checks::full_client(revision));
-    if run.wants(&[
-        "lifecycle.no-requests-before-initialized",
-        "ping.before-initialized",
-    ]) {
+    rough.deaf = shared.deaf;
+    if !rough.deaf
+        && run.wants(&[
+            "lifecycle.no-requests-before-initialized",
+            "ping.before-initialized",
+        ])
+    {
         before_initialized(run, &mut rough, &mut judge);
     }
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Rough)) {
@@ -115,11 +141,13 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     rough.retire();
 
     let mut own = Slot::new(run, revision, Map::new());
+    own.deaf = shared.deaf;
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Own)) {
         run_check(run, &mut own, check, &mut facts, &mut judge);
         own.retire();
     }
     dual_era(&facts, &mut judge);
+    blocked_by_lists(&mut judge);
     for slot in [shared, rough, own] {
         observe(
             &slot.finished,
@@ -141,6 +169,21 @@ fn hello(judge: &mut Judge, revision: Revision) {
             judge.holds("lifecycle.version.echo-supported");
         }
         Era::Stateless => judge.holds("discover.implemented"),
+    }
+}
+
+/// Where a list is not given, what is to be seen in it cannot be judged.
+fn blocked_by_lists(judge: &mut Judge) {
+    for area in ["tools", "resources", "prompts"] {
+        let list = format!("{area}.list.responds");
+        if !judge.is_broken(&list) {
+            continue;
+        }
+        for rule in requirement::catalogue().iter().filter(|r| r.area == area) {
+            if !judge.heard_of(&rule.id) {
+                judge.blocked(&rule.id, &list);
+            }
+        }
     }
 }
 
@@ -169,12 +212,32 @@ fn run_check(
         return;
     }
     run.step(check.name);
+    // The cheap request of the handshake era is `ping`: without it, what a script shows by means
+    // of it cannot be seen.
+    if matches!(check.run, checks::Run::Script(script) if script.source.contains("\"ping\""))
+        && judge.is_broken(PING)
+    {
+        judge.enter(check.name);
+        check
+            .requirements
+            .iter()
+            .for_each(|id| judge.blocked(id, PING));
+        return;
+    }
     for alone in [false, true] {
         if run.out_of_time() {
             return unjudged(judge, check, "The time for the whole run was up.");
         }
         if alone {
             slot.retire();
+            slot.listen_for_life(judge);
+        }
+        if slot.deaf {
+            judge.enter(check.name);
+            for id in check.requirements {
+                judge.blocked(id, "jsonrpc.response.exactly-one");
+            }
+            return;
         }
         let Some(client) = slot.client() else {
             return unjudged(
@@ -314,16 +377,17 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
 /// answers ours.
 fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     const REQUESTS: &str = "lifecycle.no-requests-before-initialized";
-    const PING: &str = "ping.before-initialized";
+    const EARLY: &str = "ping.before-initialized";
     if slot.revision.era() == Era::Stateless {
         return;
     }
     judge.enter("lifecycle.before-initialized");
+    let answers_ping = !judge.is_broken(PING);
     let Some(mut client) = slot.start() else {
         return;
     };
     if !matches!(client.hello(), Reply::Result { .. }) {
-        for rule in [REQUESTS, PING] {
+        for rule in [REQUESTS, EARLY] {
             judge.error(rule, "A new process did not answer the greeting.");
         }
         slot.retire_one(client);
@@ -331,7 +395,8 @@ fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     }
     let from = client.log().len();
     match client.request("ping", None) {
-        Reply::Result { .. } => judge.holds(PING),
+        Reply::Result { .. } => judge.holds(EARLY),
+        _ if !answers_ping => judge.blocked(EARLY, PING),
         reply => {
             let said = match reply {
                 Reply::Error { error, .. } => format!("an error: {error}"),
@@ -339,7 +404,7 @@ fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
             };
             let evidence = evidence_since(client.log(), from, 6);
             judge.broken_as(
-                PING,
+                EARLY,
                 Breach::Warn,
                 format!("`ping` before `initialized` gave {said}."),
                 evidence,
@@ -379,14 +444,20 @@ fn observe(
             one.client.clone(),
         );
         exchange.patience = patience;
-        let mut heard = Judge::new(revision);
-        for observer in checks::observers() {
-            heard.enter(observer.name);
-            (observer.read)(&exchange, &mut heard);
-        }
-        heard.transcribe(|id, evidence| excerpt(id, revision, &one.ended.log, &evidence.at));
-        judge.merge(heard);
+        observe_log(&exchange, judge);
     }
+}
+
+/// One conversation is read by every observer; breaches get the lines that show them as a
+/// transcript.
+pub(super) fn observe_log(exchange: &Exchange<'_>, judge: &mut Judge) {
+    let mut heard = Judge::new(exchange.revision);
+    for observer in checks::observers() {
+        heard.enter(observer.name);
+        (observer.read)(exchange, &mut heard);
+    }
+    heard.transcribe(|id, evidence| excerpt(id, exchange.revision, exchange.log, &evidence.at));
+    judge.merge(heard);
 }
 
 /// The lines that show a breach as a transcript: the requests among them, or, where there is none,
