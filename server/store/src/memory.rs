@@ -8,7 +8,7 @@ use crate::edn::{Edn, read};
 use crate::error::{Error, Kind, Result, nearest};
 use crate::pull::{Pattern, pull};
 use crate::query::{Limits, Query};
-use crate::schema::{self, Attribute, TX_BASE};
+use crate::schema::{self, Attribute, TX_BASE, ValueType};
 use crate::storage::{Datom, Db, Known, Storage, Store, View, fresh_id};
 use crate::transact::Provenance;
 use crate::transactor::{Client, Remote};
@@ -700,10 +700,14 @@ fn recent_turn(db: &Db<'_>, t: i64) -> Result<Option<Edn>> {
             if !provenance && datom.added {
                 count += 1;
                 if facts.len() < 5 {
+                    let value = match known_name(db, &datom) {
+                        Some(name) => name,
+                        None => brief(&datom.v),
+                    };
                     facts.push(Edn::Vector(vec![
                         Edn::Int(datom.e),
                         name_of(db, datom.a),
-                        brief(&datom.v),
+                        value,
                     ]));
                 }
             }
@@ -736,6 +740,13 @@ fn name_of(db: &Db<'_>, a: i64) -> Edn {
         .map_or(Edn::Int(a), |attribute: &Arc<Attribute>| {
             Edn::Keyword(attribute.ident.clone())
         })
+}
+
+/// The ident of the entity that a reference leads to.
+fn known_name(db: &Db<'_>, datom: &Datom) -> Option<Edn> {
+    let is_ref = db.schema().by_id(datom.a)?.value_type == ValueType::Ref;
+    let name = db.schema().name(datom.v.as_int().filter(|_| is_ref)?)?;
+    Some(Edn::Keyword(name.clone()))
 }
 
 /// A long text shown by its start.
