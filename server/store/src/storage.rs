@@ -509,12 +509,13 @@ impl<'s> Db<'s> {
             (
                 Known {
                     e: None,
-                    a: None,
                     t: Some(t),
                     ..
                 },
                 _,
-            ) => return self.scan_turn(t, known, each),
+            ) if known.a.is_none() || known.v.is_none() => {
+                return self.scan_turn(t, known, each);
+            }
             (
                 Known {
                     e: Some(_),
@@ -600,6 +601,9 @@ impl<'s> Db<'s> {
         for (e, a) in read_touched(&touched.unwrap_or_default())? {
             if !go_on {
                 break;
+            }
+            if known.a.is_some_and(|wanted| wanted != a) {
+                continue;
             }
             self.scan(
                 Known {

@@ -553,3 +553,25 @@ fn the_order_of_clauses_does_not_matter_for_the_cost() {
         assert_ne!(answer.unwrap().result, Edn::Nil, "{query}");
     }
 }
+
+#[test]
+fn what_a_turn_recorded_is_found_without_reading_all_facts() {
+    let mut store = people();
+    for turn in 0..20 {
+        let facts: String = (0..50)
+            .map(|i| format!("{{:person/name \"p{turn}-{i}\"}}"))
+            .collect();
+        record(&mut store, &format!("[{facts}]"));
+    }
+    let last = record(&mut store, "[{:person/name \"the last\"}]");
+    let limits = Limits {
+        steps: 100,
+        ..Limits::default()
+    };
+    let query = "[:find [?n ...] :in ?tx :where [?e :person/name ?n ?tx]]";
+    let db = store.db(View::Current).unwrap();
+    let answer = Query::parse(&edn(query))
+        .unwrap()
+        .run(&db, &[Edn::Int(last.tx)], &limits, None);
+    assert_eq!(answer.unwrap().result, edn("[\"the last\"]"));
+}
