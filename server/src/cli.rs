@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 
+use crate::memory::config::MemoryArgs;
 use crate::toolchain::config::ToolchainArgs;
 
 /// An MCP server over stdio, for agents: it reads messages on stdin and answers on stdout.
@@ -31,6 +32,10 @@ pub struct Arguments {
     /// What the toolchain tools need.
     #[command(flatten)]
     pub toolchain: ToolchainArgs,
+
+    /// What the memory tools need.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
 }
 
 /// Why the server does not start.

@@ -6,6 +6,7 @@
 
 pub mod cli;
 pub mod demo;
+pub mod memory;
 pub mod protocol;
 pub mod skills;
 pub mod stdio;

@@ -10,6 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use touchstone_server::cli::{self, Arguments, Problem};
 use touchstone_server::demo::Demo;
+use touchstone_server::memory::{self, transactor};
 use touchstone_server::protocol::{Family, Options, Server};
 use touchstone_server::skills::Skills;
 use touchstone_server::stdio::{End, Limits, Loop, Stopper};
@@ -25,8 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 fn main() -> ExitCode {
     // The server runs itself as the toolchain for Rust.
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == rustc::SUBCOMMAND) {
-        return rustc::main(words);
+    match words.next() {
+        Some(word) if word == rustc::SUBCOMMAND => return rustc::main(words),
+        Some(word) if word == transactor::SUBCOMMAND => return transactor::main(words),
+        _ => {}
     }
     let arguments = match cli::parse(std::env::args_os()) {
         Ok(arguments) => arguments,
@@ -76,8 +79,8 @@ fn usage(line: &str) -> ExitCode {
 
 /// The families that were asked for, in the order of this table.
 fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
-    let known = ["toolchain", "demo"];
-    let default = ["toolchain"];
+    let known = ["toolchain", "memory", "demo"];
+    let default = ["toolchain", "memory"];
     let wanted: Vec<&str> = match &arguments.tools {
         Some(names) => names.iter().map(String::as_str).collect(),
         None => default.to_vec(),
@@ -95,6 +98,10 @@ fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
         let toolchain: Arc<dyn Family> = Arc::new(Toolchain::new(settings));
         families.push(toolchain.clone());
         families.push(Arc::new(Skills::new(toolchain)));
+    }
+    if wanted.contains(&"memory") {
+        let settings = memory::config::from_process(&arguments.memory)?;
+        families.push(Arc::new(memory::Family::open(&settings)?));
     }
     if wanted.contains(&"demo") {
         families.push(Arc::new(Demo::default()));
