@@ -873,17 +873,30 @@ impl<'a> Parser<'a> {
                 in_angle: false,
                 ..self.limits
             };
+            let first = self.at;
             let condition = self.with_limits(limits, |p| p.expr());
             let span = ty.span.to(condition.span);
-            let text = &self.text[condition.span.start as usize..condition.span.end as usize];
-            ty = TypeExpr {
-                span,
-                kind: TypeKind::Where(Box::new(ty), Box::new(condition), Arc::from(text)),
-            };
+            let text = self.words(first);
+            ty = TypeExpr { span, kind: TypeKind::Where(Box::new(ty), Box::new(condition), Arc::from(text)) };
             self.wrap(mark, Kind::TyWhere);
         }
         self.depth -= 1;
         ty
+    }
+
+    /// The tokens from number `first` to here, with one blank where there was any white space.
+    fn words(&self, first: usize) -> String {
+        let mut out = String::new();
+        let mut before = None;
+        for raw in self.sig.get(first..self.at).unwrap_or_default() {
+            let token = self.tokens[*raw as usize];
+            if before.is_some_and(|end| end != token.start) {
+                out.push(' ');
+            }
+            out.push_str(&self.text[token.start as usize..token.end as usize]);
+            before = Some(token.end);
+        }
+        out
     }
 
     fn ty_atom(&mut self) -> TypeExpr {
