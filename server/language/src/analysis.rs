@@ -9,7 +9,7 @@
 //! reach is coarser, needs no framework, and cannot go stale.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::ast::{Item, Span};
 use crate::check::{self, Report};
@@ -30,13 +30,23 @@ pub const STD: [(&str, &str); 5] = [
     ("std/random.sakura", include_str!("../std/random.sakura")),
 ];
 
+/// The modules of the standard library, parsed once.
+fn library() -> &'static [Arc<Module>] {
+    static LIBRARY: OnceLock<Vec<Arc<Module>>> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let mut chunks = ChunkCache::default();
+        STD.iter()
+            .map(|(path, text)| Arc::new(Module::new(path, Arc::from(*text), &mut chunks)))
+            .collect()
+    })
+}
+
 type ReportKey = (Arc<str>, [u8; 32], [u8; 32]);
 
 /// The shared work.
 #[derive(Debug)]
 pub struct Analyzer {
     chunks: ChunkCache,
-    library: Vec<Arc<Module>>,
     modules: HashMap<(Arc<str>, Arc<str>), Arc<Module>>,
     reports: HashMap<ReportKey, Arc<Report>>,
     /// How many chunks were checked, not found: for tests and measurements.
@@ -55,14 +65,8 @@ impl Analyzer {
 
     /// An analyzer that knows the standard library.
     pub fn new() -> Self {
-        let mut chunks = ChunkCache::default();
-        let library = STD
-            .iter()
-            .map(|(path, text)| Arc::new(Module::new(path, Arc::from(*text), &mut chunks)))
-            .collect();
         Self {
-            chunks,
-            library,
+            chunks: ChunkCache::default(),
             modules: HashMap::new(),
             reports: HashMap::new(),
             checked: 0,
@@ -72,7 +76,7 @@ impl Analyzer {
     /// The declarations of a snapshot, the standard library included.
     pub fn env(&mut self, snapshot: &Snapshot) -> Env {
         let mut modules = Modules::default();
-        for module in &self.library {
+        for module in library() {
             modules.by_name.insert(module.name.clone(), module.clone());
         }
         for (path, text) in snapshot.files() {

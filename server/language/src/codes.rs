@@ -24,7 +24,14 @@ pub struct Page {
 impl Page {
     /// The page as text in Markdown.
     pub fn text(&self) -> String {
-        let mut out = format!("# {} {} ({})\n\n{}\n\n{}\n", self.code, self.name, self.severity.text(), self.meaning, self.why);
+        let mut out = format!(
+            "# {} {} ({})\n\n{}\n\n{}\n",
+            self.code,
+            self.name,
+            self.severity.text(),
+            self.meaning,
+            self.why
+        );
         for (title, example) in [("Wrong", self.wrong), ("Right", self.right)] {
             if !example.is_empty() {
                 out.push_str(&format!("\n{title}:\n\n```sakura\n{example}\n```\n"));
@@ -36,7 +43,9 @@ impl Page {
 
 /// The page of a code.
 pub fn find(code: &str) -> Option<&'static Page> {
-    PAGES.iter().find(|page| page.code.eq_ignore_ascii_case(code) || page.name.eq_ignore_ascii_case(code))
+    PAGES
+        .iter()
+        .find(|page| page.code.eq_ignore_ascii_case(code) || page.name.eq_ignore_ascii_case(code))
 }
 
 /// All codes in order.

@@ -21,7 +21,15 @@ struct Interface {
 }
 
 /// The parts of interfaces, in the order they are told.
-pub const PARTS: [&str; 7] = ["signature", "effect_row", "error_union", "requires", "ensures", "where", "body"];
+pub const PARTS: [&str; 7] = [
+    "signature",
+    "effect_row",
+    "error_union",
+    "requires",
+    "ensures",
+    "where",
+    "body",
+];
 
 /// How a symbol changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +52,11 @@ impl Change {
             other => other.to_owned(),
         };
         let changed: BTreeSet<String> = self.parts.iter().map(|(part, ..)| group(part)).collect();
-        let details: Vec<Json> =
-            self.parts.iter().map(|(part, old, new)| json!({"part": part, "before": old, "after": new})).collect();
+        let details: Vec<Json> = self
+            .parts
+            .iter()
+            .map(|(part, old, new)| json!({"part": part, "before": old, "after": new}))
+            .collect();
         json!({"symbol": self.symbol, "kind": self.kind, "change": self.change, "changed": changed, "details": details})
     }
 }
@@ -69,10 +80,19 @@ fn words(text: &str) -> String {
 fn spell(ty: &Ty) -> String {
     match &**ty {
         TyKind::Con { name, args, .. } if args.is_empty() => name.to_string(),
-        TyKind::Con { name, args, .. } => format!("{name}<{}>", args.iter().map(spell).collect::<Vec<_>>().join(", ")),
-        TyKind::Fn { params, ret, row, .. } => {
+        TyKind::Con { name, args, .. } => format!(
+            "{name}<{}>",
+            args.iter().map(spell).collect::<Vec<_>>().join(", ")
+        ),
+        TyKind::Fn {
+            params, ret, row, ..
+        } => {
             let params = params.iter().map(spell).collect::<Vec<_>>().join(", ");
-            format!("({params}) -> {} ! {}", spell(ret), spell_row(&row.labels, |_| true))
+            format!(
+                "({params}) -> {} ! {}",
+                spell(ret),
+                spell_row(&row.labels, |_| true)
+            )
         }
         TyKind::Param(name) => name.to_string(),
         _ => Solution::new().show(ty),
@@ -102,25 +122,75 @@ fn interfaces(env: &Env) -> BTreeMap<String, Interface> {
 }
 
 fn interface(env: &Env, module: &Module, text: &str, item: &Item) -> Option<(String, Interface)> {
-    let slice = |span: Span| words(text.get(span.start as usize..span.end as usize).unwrap_or(""));
+    let slice = |span: Span| {
+        words(
+            text.get(span.start as usize..span.end as usize)
+                .unwrap_or(""),
+        )
+    };
     let scope = env.scope(&module.name);
     let mut parts: BTreeMap<&'static str, String> = BTreeMap::new();
-    let mut conditions = Conditions { env, found: Vec::new() };
-    let mut context = TypeContext { scope: &scope, generics: &[], report: None, used: None, refinable: true };
+    let mut conditions = Conditions {
+        env,
+        found: Vec::new(),
+    };
+    let mut context = TypeContext {
+        scope: &scope,
+        generics: &[],
+        report: None,
+        used: None,
+        refinable: true,
+    };
     let (name, kind) = match item {
         Item::Import(_) => return None,
         Item::Fn(decl) => {
             context.generics = &decl.generics;
             let sym = full(&module.name, &decl.name.text);
             let signature = env.signature_of(&sym, decl, &mut context);
-            let params: Vec<String> = signature.params.iter().map(|(n, ty)| format!("{n}: {}", spell(ty))).collect();
+            let params: Vec<String> = signature
+                .params
+                .iter()
+                .map(|(n, ty)| format!("{n}: {}", spell(ty)))
+                .collect();
             let generics: Vec<&str> = decl.generics.iter().map(|g| &*g.text).collect();
-            let tool = decl.tool.as_ref().map(|t| format!("@tool {:?} ", t.text)).unwrap_or_default();
-            parts.insert("signature", format!("{tool}<{}>({}) -> {}", generics.join(", "), params.join(", "), spell(&signature.ret)));
-            parts.insert("effect_row", spell_row(&signature.row.labels, |l| !matches!(l, Label::Fail(_))));
-            parts.insert("error_union", spell_row(&signature.row.labels, |l| matches!(l, Label::Fail(_))));
-            parts.insert("requires", decl.requires.iter().map(|e| slice(e.span)).collect::<Vec<_>>().join("; "));
-            parts.insert("ensures", decl.ensures.iter().map(|e| slice(e.span)).collect::<Vec<_>>().join("; "));
+            let tool = decl
+                .tool
+                .as_ref()
+                .map(|t| format!("@tool {:?} ", t.text))
+                .unwrap_or_default();
+            parts.insert(
+                "signature",
+                format!(
+                    "{tool}<{}>({}) -> {}",
+                    generics.join(", "),
+                    params.join(", "),
+                    spell(&signature.ret)
+                ),
+            );
+            parts.insert(
+                "effect_row",
+                spell_row(&signature.row.labels, |l| !matches!(l, Label::Fail(_))),
+            );
+            parts.insert(
+                "error_union",
+                spell_row(&signature.row.labels, |l| matches!(l, Label::Fail(_))),
+            );
+            parts.insert(
+                "requires",
+                decl.requires
+                    .iter()
+                    .map(|e| slice(e.span))
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            );
+            parts.insert(
+                "ensures",
+                decl.ensures
+                    .iter()
+                    .map(|e| slice(e.span))
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            );
             for param in &decl.params {
                 conditions.collect(&param.name.text, &param.ty, &scope, 0);
             }
@@ -130,27 +200,45 @@ fn interface(env: &Env, module: &Module, text: &str, item: &Item) -> Option<(Str
         Item::Type(decl) => {
             context.generics = &decl.generics;
             let generics = type_params(&decl.generics).join(", ");
-            let field = |f: &Field, context: &mut TypeContext| format!("{}: {}", f.name.text, spell(&env.ty(&f.ty, context)));
+            let field = |f: &Field, context: &mut TypeContext| {
+                format!("{}: {}", f.name.text, spell(&env.ty(&f.ty, context)))
+            };
             let shape = match &decl.body {
                 TypeBody::Record(fields) => {
-                    fields.iter().for_each(|f| conditions.collect(&f.name.text, &f.ty, &scope, 0));
-                    fields.iter().map(|f| field(f, &mut context)).collect::<Vec<_>>().join(", ")
+                    fields
+                        .iter()
+                        .for_each(|f| conditions.collect(&f.name.text, &f.ty, &scope, 0));
+                    fields
+                        .iter()
+                        .map(|f| field(f, &mut context))
+                        .collect::<Vec<_>>()
+                        .join(", ")
                 }
                 TypeBody::Union(variants) => {
                     let one = |v: &Variant| {
-                        let payload: Vec<String> = v.payload.iter().map(|ty| spell(&env.ty(ty, &mut context))).collect();
+                        let payload: Vec<String> = v
+                            .payload
+                            .iter()
+                            .map(|ty| spell(&env.ty(ty, &mut context)))
+                            .collect();
                         format!("{}({})", v.name.text, payload.join(", "))
                     };
                     let shown = variants.iter().map(one).collect::<Vec<_>>().join(" | ");
                     for v in variants {
-                        v.payload.iter().for_each(|ty| conditions.collect(&v.name.text, ty, &scope, 0));
+                        v.payload
+                            .iter()
+                            .for_each(|ty| conditions.collect(&v.name.text, ty, &scope, 0));
                     }
                     shown
                 }
                 TypeBody::Alias(ty) => {
                     conditions.collect("value", ty, &scope, 0);
                     // An alias is looked through, so that it does not mean itself.
-                    match env.info(&full(&module.name, &decl.name.text)).as_deref().map(|i| &i.shape) {
+                    match env
+                        .info(&full(&module.name, &decl.name.text))
+                        .as_deref()
+                        .map(|i| &i.shape)
+                    {
                         Some(Shape::Alias(ty)) => spell(ty),
                         _ => String::new(),
                     }
@@ -161,14 +249,27 @@ fn interface(env: &Env, module: &Module, text: &str, item: &Item) -> Option<(Str
             (decl.name.text.to_string(), "type")
         }
         Item::Error(decl) => {
-            let one = |f: &Field| format!("{}: {}", f.name.text, spell(&env.ty(&f.ty, &mut context)));
-            parts.insert("signature", decl.fields.iter().map(one).collect::<Vec<_>>().join(", "));
-            decl.fields.iter().for_each(|f| conditions.collect(&f.name.text, &f.ty, &scope, 0));
+            let one =
+                |f: &Field| format!("{}: {}", f.name.text, spell(&env.ty(&f.ty, &mut context)));
+            parts.insert(
+                "signature",
+                decl.fields.iter().map(one).collect::<Vec<_>>().join(", "),
+            );
+            decl.fields
+                .iter()
+                .for_each(|f| conditions.collect(&f.name.text, &f.ty, &scope, 0));
             (decl.name.text.to_string(), "error")
         }
         Item::Test(decl) => {
-            let params: Vec<String> = decl.params.iter().map(|p| format!("{}: {}", p.name.text, slice(p.ty.span))).collect();
-            parts.insert("body", format!("({}) {}", params.join(", "), slice(decl.body.span)));
+            let params: Vec<String> = decl
+                .params
+                .iter()
+                .map(|p| format!("{}: {}", p.name.text, slice(p.ty.span)))
+                .collect();
+            parts.insert(
+                "body",
+                format!("({}) {}", params.join(", "), slice(decl.body.span)),
+            );
             let kind = if decl.property { "property" } else { "test" };
             (format!("{kind} {:?}", &*decl.name.text), kind)
         }
@@ -179,7 +280,10 @@ fn interface(env: &Env, module: &Module, text: &str, item: &Item) -> Option<(Str
     if name.is_empty() {
         return None;
     }
-    Some((format!("{}::{name}", module.name), Interface { kind, parts }))
+    Some((
+        format!("{}::{name}", module.name),
+        Interface { kind, parts },
+    ))
 }
 
 /// The refinements on `name`, aliases followed: who weakens an alias weakens all that use it.
@@ -200,14 +304,20 @@ impl Conditions<'_> {
             }
             TypeKind::Name(alias, args) => {
                 let sym = scope.ty(&alias.text);
-                if let Some((module, TypeDecl { body: TypeBody::Alias(inner), .. })) =
-                    sym.as_ref().and_then(|sym| self.env.modules.type_decl(sym))
+                if let Some((
+                    module,
+                    TypeDecl {
+                        body: TypeBody::Alias(inner),
+                        ..
+                    },
+                )) = sym.as_ref().and_then(|sym| self.env.modules.type_decl(sym))
                     && self.found.len() < 1_000
                 {
                     let home = self.env.scope(&module.name);
                     self.collect(name, inner, &home, level + 1);
                 }
-                args.iter().for_each(|arg| self.collect(name, arg, scope, level + 1));
+                args.iter()
+                    .for_each(|arg| self.collect(name, arg, scope, level + 1));
             }
             _ => {}
         }
@@ -231,11 +341,26 @@ pub fn delta(old: &Env, new: &Env) -> Vec<Change> {
         let (a, b) = (before.unwrap_or(&none), after.unwrap_or(&none));
         let part = |part: &&'static str| {
             let (x, y) = (a.parts.get(part), b.parts.get(part));
-            (x != y).then(|| (*part, x.cloned().unwrap_or_default(), y.cloned().unwrap_or_default()))
+            (x != y).then(|| {
+                (
+                    *part,
+                    x.cloned().unwrap_or_default(),
+                    y.cloned().unwrap_or_default(),
+                )
+            })
         };
-        let parts = if change == "changed" { PARTS.iter().filter_map(part).collect() } else { Vec::new() };
+        let parts = if change == "changed" {
+            PARTS.iter().filter_map(part).collect()
+        } else {
+            Vec::new()
+        };
         let kind = after.or(before).map_or("", |i| i.kind);
-        out.push(Change { symbol: name.clone(), kind, change, parts });
+        out.push(Change {
+            symbol: name.clone(),
+            kind,
+            change,
+            parts,
+        });
     }
     out
 }
@@ -254,7 +379,12 @@ pub enum Frozen {
 impl Frozen {
     /// Reads `all`, or symbols with commas between them.
     pub fn parse(text: &str) -> Self {
-        let names: BTreeSet<String> = text.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect();
+        let names: BTreeSet<String> = text
+            .split(',')
+            .map(str::trim)
+            .filter(|n| !n.is_empty())
+            .map(str::to_owned)
+            .collect();
         if names.contains("all") {
             Frozen::All
         } else if names.is_empty() {
@@ -280,16 +410,28 @@ impl Frozen {
 /// The V8020 diagnostics of a change under frozen specifications: one for each clause.
 pub fn frozen_breaches(frozen: &Frozen, old: &Env, new: &Env, delta: &[Change]) -> Vec<Diagnostic> {
     let mut out = Vec::new();
-    for change in delta.iter().filter(|c| c.change != "added" && frozen.holds(c)) {
+    for change in delta
+        .iter()
+        .filter(|c| c.change != "added" && frozen.holds(c))
+    {
         let clauses: Vec<(&str, String)> = if change.change == "removed" {
-            vec![("signature", format!("`{}` is frozen and may not be removed", change.symbol))]
+            vec![(
+                "signature",
+                format!("`{}` is frozen and may not be removed", change.symbol),
+            )]
         } else {
-            change.parts.iter().map(|(part, before, after)| (*part, breach(&change.symbol, part, before, after))).collect()
+            change
+                .parts
+                .iter()
+                .map(|(part, before, after)| (*part, breach(&change.symbol, part, before, after)))
+                .collect()
         };
         let before = symbol_place(old, &change.symbol);
         let now = symbol_place(new, &change.symbol).or_else(|| before.clone());
         for (_, message) in clauses {
-            let Some((path, range)) = now.clone() else { continue };
+            let Some((path, range)) = now.clone() else {
+                continue;
+            };
             let related = before.iter().map(|(path, range)| Related {
                 path: path.clone(),
                 range: *range,
@@ -315,24 +457,36 @@ fn breach(symbol: &str, part: &str, before: &str, after: &str) -> String {
         "error_union" => "error union",
         other => other,
     };
-    let (before, after) = (if before.is_empty() { "nothing" } else { before }, if after.is_empty() { "nothing" } else { after });
+    let (before, after) = (
+        if before.is_empty() { "nothing" } else { before },
+        if after.is_empty() { "nothing" } else { after },
+    );
     match part {
         "body" => format!("the body of `{symbol}` is frozen"),
-        _ => format!("the {clause} of `{symbol}` is frozen: it was `{before}`, the patch makes it `{after}`"),
+        _ => format!(
+            "the {clause} of `{symbol}` is frozen: it was `{before}`, the patch makes it `{after}`"
+        ),
     }
 }
 
 /// Where a symbol of [`delta`] stands: tests are found by their name.
 pub fn symbol_place(env: &Env, symbol: &str) -> Option<(String, Range)> {
     let (module, name) = env.modules.split(symbol)?;
-    let quoted = name.strip_prefix("test ").or_else(|| name.strip_prefix("property "));
-    let Some(quoted) = quoted else { return place_of(env, &Arc::from(symbol), None) };
+    let quoted = name
+        .strip_prefix("test ")
+        .or_else(|| name.strip_prefix("property "));
+    let Some(quoted) = quoted else {
+        return place_of(env, &Arc::from(symbol), None);
+    };
     for (at, decl) in crate::testing::tests(module) {
         if format!("{:?}", &*decl.name.text) == quoted {
             let offset = module.offsets[at.chunk];
             let lines = Lines::new(module.text.clone());
             let span = decl.name.span;
-            return Some((module.path.to_string(), lines.range(offset + span.start, offset + span.end)));
+            return Some((
+                module.path.to_string(),
+                lines.range(offset + span.start, offset + span.end),
+            ));
         }
     }
     None

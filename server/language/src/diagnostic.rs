@@ -217,7 +217,16 @@ pub fn severity_of(code: &str) -> Severity {
 #[derive(Debug)]
 pub struct Lines {
     starts: Vec<u32>,
+    /// How many characters begin before byte 0, `STRIDE`, 2 `STRIDE`, …: a line may be long.
+    counted: Vec<u32>,
     text: Arc<str>,
+}
+
+const STRIDE: usize = 256;
+
+/// How many characters begin in these bytes.
+fn characters(bytes: &[u8]) -> u32 {
+    bytes.iter().filter(|b| (**b as i8) >= -0x40).count() as u32
 }
 
 impl Lines {
@@ -230,15 +239,29 @@ impl Lines {
                 .filter(|(_, b)| *b == b'\n')
                 .map(|(i, _)| i as u32 + 1),
         );
-        Self { starts, text }
+        let mut counted = vec![0];
+        let mut sum = 0;
+        for block in text.as_bytes().chunks(STRIDE) {
+            sum += characters(block);
+            counted.push(sum);
+        }
+        Self {
+            starts,
+            counted,
+            text,
+        }
+    }
+
+    fn count_before(&self, byte: u32) -> u32 {
+        let block = byte as usize / STRIDE;
+        self.counted[block] + characters(&self.text.as_bytes()[block * STRIDE..byte as usize])
     }
 
     /// The position of a byte; one inside a character counts as that character's.
     pub fn position(&self, byte: u32) -> Position {
         let byte = byte.min(self.text.len() as u32);
         let line = self.starts.partition_point(|start| *start <= byte) - 1;
-        let head = &self.text.as_bytes()[self.starts[line] as usize..byte as usize];
-        let column = head.iter().filter(|b| (**b as i8) >= -0x40).count() as u32;
+        let column = self.count_before(byte) - self.count_before(self.starts[line]);
         Position {
             line: line as u32 + 1,
             column: column + 1,

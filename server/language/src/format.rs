@@ -16,12 +16,20 @@ const INDENT: usize = 2;
 pub fn format(module: &Module) -> Option<String> {
     let text = layout(module)?;
     // Layout must never cost anyone a word. Should it, the text stays as it is.
-    Some(if same_words(&module.text, &text) { text } else { module.text.to_string() })
+    Some(if same_words(&module.text, &text) {
+        text
+    } else {
+        module.text.to_string()
+    })
 }
 
 /// The canonical text, before [`format`] makes sure that nothing was lost: for tests.
 pub fn layout(module: &Module) -> Option<String> {
-    if module.chunks.iter().any(|chunk| !chunk.parsed.errors.is_empty()) {
+    if module
+        .chunks
+        .iter()
+        .any(|chunk| !chunk.parsed.errors.is_empty())
+    {
         return None;
     }
     let mut elements = Vec::new();
@@ -134,7 +142,9 @@ fn print(doc: &Doc) -> String {
                 out.extend(std::iter::repeat_n(' ', indent));
                 column = indent;
             }
-            Doc::Concat(parts) => todo.extend(parts.iter().rev().map(|part| (indent, broken, part))),
+            Doc::Concat(parts) => {
+                todo.extend(parts.iter().rev().map(|part| (indent, broken, part)))
+            }
             Doc::Nest(inner) => todo.push((indent + INDENT, broken, inner)),
             Doc::Group(inner, hard) => {
                 let flat = !hard && fits(inner, WIDTH.saturating_sub(column), &todo);
@@ -173,8 +183,8 @@ fn fits(doc: &Doc, mut left: usize, rest: &[(usize, bool, &Doc)]) -> bool {
             Doc::Hard | Doc::Blank => return true,
             Doc::Concat(parts) => todo.extend(parts.iter().rev().map(|part| (broken, part))),
             Doc::Nest(inner) => todo.push((broken, inner)),
-            // What follows may break on its own, if it is known to.
-            Doc::Group(inner, hard) => todo.push((broken && *hard, inner)),
+            // What follows may break on its own.
+            Doc::Group(inner, _) => todo.push((broken, inner)),
         }
     }
 }
@@ -183,7 +193,11 @@ fn fits(doc: &Doc, mut left: usize, rest: &[(usize, bool, &Doc)]) -> bool {
 
 /// Lays out a sequence of units (declarations, statements, arms) with the comments between them.
 /// `force_blank` says whether an empty line must part two units.
-fn sequence(elements: &[SyntaxElement], unit: impl Fn(&SyntaxNode) -> Doc, force_blank: impl Fn(&SyntaxNode) -> bool) -> Vec<Doc> {
+fn sequence(
+    elements: &[SyntaxElement],
+    unit: impl Fn(&SyntaxNode) -> Doc,
+    force_blank: impl Fn(&SyntaxNode) -> bool,
+) -> Vec<Doc> {
     struct Row {
         doc: Doc,
         blank_before: bool,
@@ -196,7 +210,9 @@ fn sequence(elements: &[SyntaxElement], unit: impl Fn(&SyntaxNode) -> Doc, force
     let mut same_line = false;
     for element in elements {
         let Some(node) = element.as_node() else {
-            let Some(token) = element.as_token() else { continue };
+            let Some(token) = element.as_token() else {
+                continue;
+            };
             match token.kind() {
                 Kind::Newline => {
                     newlines += 1;
@@ -209,7 +225,12 @@ fn sequence(elements: &[SyntaxElement], unit: impl Fn(&SyntaxNode) -> Doc, force
                             let before = std::mem::replace(&mut row.doc, text(""));
                             row.doc = concat([before, text(format!(" {words}"))]);
                         }
-                        _ => rows.push(Row { doc: text(words), blank_before: newlines > 1, forced: false, comment: true }),
+                        _ => rows.push(Row {
+                            doc: text(words),
+                            blank_before: newlines > 1,
+                            forced: false,
+                            comment: true,
+                        }),
                     }
                     newlines = 0;
                     same_line = false;
@@ -221,10 +242,20 @@ fn sequence(elements: &[SyntaxElement], unit: impl Fn(&SyntaxNode) -> Doc, force
         let forced = force_blank(node);
         let mut first = true;
         for comment in hoisted(node) {
-            rows.push(Row { doc: text(comment), blank_before: first && newlines > 1, forced: false, comment: true });
+            rows.push(Row {
+                doc: text(comment),
+                blank_before: first && newlines > 1,
+                forced: false,
+                comment: true,
+            });
             first = false;
         }
-        rows.push(Row { doc: unit(node), blank_before: first && newlines > 1, forced, comment: false });
+        rows.push(Row {
+            doc: unit(node),
+            blank_before: first && newlines > 1,
+            forced,
+            comment: false,
+        });
         newlines = 0;
         same_line = true;
     }
@@ -232,9 +263,13 @@ fn sequence(elements: &[SyntaxElement], unit: impl Fn(&SyntaxNode) -> Doc, force
     for index in 0..rows.len() {
         if index > 0 {
             // A forced blank goes before the comments that lead up to the unit.
-            let lead = rows[index..].iter().position(|row| !row.comment || row.blank_before);
+            let lead = rows[index..]
+                .iter()
+                .position(|row| !row.comment || row.blank_before);
             let leads_to_forced = !rows[index - 1].comment
-                && lead.is_some_and(|n| rows[index + n].forced && (n == 0 || !rows[index + n].blank_before));
+                && lead.is_some_and(|n| {
+                    rows[index + n].forced && (n == 0 || !rows[index + n].blank_before)
+                });
             let after_forced = rows[index - 1].forced;
             let blank = rows[index].blank_before || leads_to_forced || after_forced;
             out.push(if blank { Doc::Blank } else { Doc::Hard });
@@ -247,7 +282,8 @@ fn sequence(elements: &[SyntaxElement], unit: impl Fn(&SyntaxNode) -> Doc, force
 /// The comments inside a unit that no sequence inside it keeps in place.
 fn hoisted(node: &SyntaxNode) -> Vec<String> {
     let mut out = Vec::new();
-    let mut todo: Vec<(SyntaxElement, bool)> = node.children_with_tokens().map(|e| (e, true)).collect();
+    let mut todo: Vec<(SyntaxElement, bool)> =
+        node.children_with_tokens().map(|e| (e, true)).collect();
     todo.reverse();
     let mut lead = true;
     while let Some((element, top)) = todo.pop() {
@@ -257,7 +293,8 @@ fn hoisted(node: &SyntaxNode) -> Vec<String> {
                 if matches!(inner.kind(), Kind::Block | Kind::Arms) {
                     continue;
                 }
-                let mut children: Vec<_> = inner.children_with_tokens().map(|e| (e, false)).collect();
+                let mut children: Vec<_> =
+                    inner.children_with_tokens().map(|e| (e, false)).collect();
                 children.reverse();
                 todo.extend(children);
             }
@@ -285,7 +322,8 @@ fn items(elements: &[SyntaxElement]) -> Doc {
 // ---- tokens and children ----
 
 fn significant(node: &SyntaxNode) -> impl Iterator<Item = SyntaxElement> + '_ {
-    node.children_with_tokens().filter(|e| !e.kind().is_trivia())
+    node.children_with_tokens()
+        .filter(|e| !e.kind().is_trivia())
 }
 
 /// The words of a node with nothing between them.
@@ -366,7 +404,10 @@ fn import(node: &SyntaxNode) -> Doc {
 /// The names in a list, brackets and commas left out.
 fn words(node: &SyntaxNode) -> Vec<Doc> {
     let tokens = node.children_with_tokens().filter_map(|e| e.into_token());
-    tokens.filter(|t| matches!(t.kind(), Kind::Lower | Kind::Upper)).map(|t| text(t.text())).collect()
+    tokens
+        .filter(|t| matches!(t.kind(), Kind::Lower | Kind::Upper))
+        .map(|t| text(t.text()))
+        .collect()
 }
 
 /// `open`, the parts, `close`: on one line if they fit, else a line each.
@@ -374,7 +415,12 @@ fn braced(open: &str, parts: Vec<Doc>, close: &str, edge: Doc) -> Doc {
     if parts.is_empty() {
         return text(format!("{open}{close}"));
     }
-    group(concat([text(open), nest(concat([edge.clone(), join(parts, comma)])), edge, text(close)]))
+    group(concat([
+        text(open),
+        nest(concat([edge.clone(), join(parts, comma)])),
+        edge,
+        text(close),
+    ]))
 }
 
 fn declaration(node: &SyntaxNode) -> Doc {
@@ -395,7 +441,12 @@ fn declaration(node: &SyntaxNode) -> Doc {
                 Kind::Generics => out.push(generics(&inner)),
                 Kind::Fields => {
                     out.push(text(" "));
-                    out.push(braced("{", inner.children().map(|f| spaced(&f)).collect(), "}", Doc::Line));
+                    out.push(braced(
+                        "{",
+                        inner.children().map(|f| spaced(&f)).collect(),
+                        "}",
+                        Doc::Line,
+                    ));
                 }
                 Kind::Variants => out.push(variants(&inner)),
                 _ => {
@@ -414,7 +465,9 @@ fn generics(node: &SyntaxNode) -> Doc {
 
 fn variants(node: &SyntaxNode) -> Doc {
     let all: Vec<Doc> = node.children().map(|v| variant(&v)).collect();
-    let leading = significant(node).next().is_some_and(|e| e.kind() == Kind::Bar);
+    let leading = significant(node)
+        .next()
+        .is_some_and(|e| e.kind() == Kind::Bar);
     if leading {
         let lines = all.into_iter().flat_map(|v| [Doc::Hard, text("| "), v]);
         return nest(concat(lines));
@@ -443,7 +496,12 @@ fn variant(node: &SyntaxNode) -> Doc {
 }
 
 fn params(node: &SyntaxNode) -> Doc {
-    braced("(", node.children().map(|p| spaced(&p)).collect(), ")", Doc::Soft)
+    braced(
+        "(",
+        node.children().map(|p| spaced(&p)).collect(),
+        ")",
+        Doc::Soft,
+    )
 }
 
 fn function(node: &SyntaxNode) -> Doc {
@@ -532,7 +590,9 @@ fn labels(list: &SyntaxNode) -> Doc {
     let tokens: Vec<_> = significant(list).filter_map(|e| e.into_token()).collect();
     for (index, token) in tokens.iter().enumerate() {
         // A comma before the brace says nothing.
-        let last = tokens.get(index + 1).is_some_and(|t| t.kind() == Kind::RBrace);
+        let last = tokens
+            .get(index + 1)
+            .is_some_and(|t| t.kind() == Kind::RBrace);
         match token.kind() {
             Kind::Comma if last => {}
             Kind::Comma => out.push(text(", ")),
@@ -543,14 +603,24 @@ fn labels(list: &SyntaxNode) -> Doc {
 }
 
 fn label_token(kind: Kind, words: &str, out: &mut Vec<Doc>) {
-    out.push(if kind == Kind::Bar { text(" | ") } else { text(words) });
+    out.push(if kind == Kind::Bar {
+        text(" | ")
+    } else {
+        text(words)
+    });
 }
 
 // ---- expressions ----
 
 fn expr(node: &SyntaxNode) -> Doc {
     match node.kind() {
-        Kind::Literal | Kind::Path | Kind::Hole | Kind::PatName | Kind::PatWild | Kind::PatLit | Kind::PatRest => tight_or_string(node),
+        Kind::Literal
+        | Kind::Path
+        | Kind::Hole
+        | Kind::PatName
+        | Kind::PatWild
+        | Kind::PatLit
+        | Kind::PatRest => tight_or_string(node),
         // A string's inside stays as it is written: it cannot be laid out over lines.
         Kind::Str => text(node.text().to_string()),
         Kind::TyName | Kind::TyParen | Kind::PatCtor | Kind::PatParen => listed(node),
@@ -564,7 +634,12 @@ fn expr(node: &SyntaxNode) -> Doc {
         Kind::Record | Kind::Fail => record(node),
         Kind::RecordFields => record_fields(node),
         Kind::PatRecord => pattern_record(node),
-        Kind::List => braced("[", node.children().map(|e| expr(&e)).collect(), "]", Doc::Soft),
+        Kind::List => braced(
+            "[",
+            node.children().map(|e| expr(&e)).collect(),
+            "]",
+            Doc::Soft,
+        ),
         Kind::Unary => parts(node),
         Kind::Spread => parts(node),
         Kind::Binary => binary(node),
@@ -600,7 +675,12 @@ fn listed(node: &SyntaxNode) -> Doc {
         match element {
             SyntaxElement::Node(inner) => out.push(expr(inner)),
             SyntaxElement::Token(token) if token.kind() == Kind::Comma => {
-                let closes = |e: &SyntaxElement| matches!(e.kind(), Kind::RParen | Kind::RBracket | Kind::Gt | Kind::RBrace);
+                let closes = |e: &SyntaxElement| {
+                    matches!(
+                        e.kind(),
+                        Kind::RParen | Kind::RBracket | Kind::Gt | Kind::RBrace
+                    )
+                };
                 if !elements.get(index + 1).is_some_and(closes) {
                     out.push(text(", "));
                 }
@@ -622,7 +702,10 @@ fn type_function(node: &SyntaxNode) -> Doc {
             }
             SyntaxElement::Node(inner) => out.push(expr(inner)),
             SyntaxElement::Token(token) => match token.kind() {
-                Kind::Comma if elements.get(index + 1).is_some_and(|e| e.kind() == Kind::RParen) => {}
+                Kind::Comma
+                    if elements
+                        .get(index + 1)
+                        .is_some_and(|e| e.kind() == Kind::RParen) => {}
                 Kind::Comma => out.push(text(", ")),
                 Kind::Arrow => out.push(text(" -> ")),
                 _ => out.push(text(token.text())),
@@ -664,16 +747,38 @@ fn record(node: &SyntaxNode) -> Doc {
 }
 
 fn record_fields(node: &SyntaxNode) -> Doc {
-    braced("{", node.children().map(|f| if f.kind() == Kind::Spread { parts(&f) } else { spaced(&f) }).collect(), "}", Doc::Line)
+    braced(
+        "{",
+        node.children()
+            .map(|f| {
+                if f.kind() == Kind::Spread {
+                    parts(&f)
+                } else {
+                    spaced(&f)
+                }
+            })
+            .collect(),
+        "}",
+        Doc::Line,
+    )
 }
 
 fn pattern_record(node: &SyntaxNode) -> Doc {
     let fields: Vec<Doc> = node.children().map(|f| spaced(&f)).collect();
-    let name = significant(node).next().and_then(|e| e.into_token()).map(|t| t.text().to_owned()).unwrap_or_default();
+    let name = significant(node)
+        .next()
+        .and_then(|e| e.into_token())
+        .map(|t| t.text().to_owned())
+        .unwrap_or_default();
     if fields.is_empty() {
         return text(format!("{name} {{}}"));
     }
-    concat([text(name), text(" { "), join(fields, || text(", ")), text(" }")])
+    concat([
+        text(name),
+        text(" { "),
+        join(fields, || text(", ")),
+        text(" }"),
+    ])
 }
 
 /// The operands and operators of a chain that reads from left to right.
@@ -684,7 +789,9 @@ fn chain(node: &SyntaxNode, same: impl Fn(Kind) -> bool) -> (Vec<SyntaxNode>, Ve
     loop {
         let op = significant(&left).filter_map(|e| e.into_token()).next();
         let sides: Vec<SyntaxNode> = left.children().collect();
-        let (Some(op), [first, second]) = (op, sides.as_slice()) else { break };
+        let (Some(op), [first, second]) = (op, sides.as_slice()) else {
+            break;
+        };
         if left.kind() != Kind::Binary || !same(op.kind()) {
             break;
         }
@@ -764,7 +871,12 @@ fn arms(node: &SyntaxNode) -> Doc {
     if rows.is_empty() {
         return text("{}");
     }
-    concat([text("{"), nest(concat([Doc::Hard].into_iter().chain(rows))), Doc::Hard, text("}")])
+    concat([
+        text("{"),
+        nest(concat([Doc::Hard].into_iter().chain(rows))),
+        Doc::Hard,
+        text("}"),
+    ])
 }
 
 fn arm(node: &SyntaxNode) -> Doc {
@@ -779,14 +891,26 @@ fn lambda(node: &SyntaxNode) -> Doc {
 fn block(node: &SyntaxNode, open: bool) -> Doc {
     let elements: Vec<SyntaxElement> = node.children_with_tokens().collect();
     let mut rows = sequence(&elements, statement, |_| false);
-    let comments = elements.iter().any(|e| matches!(e.kind(), Kind::Comment | Kind::Doc));
+    let comments = elements
+        .iter()
+        .any(|e| matches!(e.kind(), Kind::Comment | Kind::Doc));
     match rows.len() {
         0 => text("{}"),
         1 if !open && !comments => {
             let only = rows.remove(0);
-            concat([text("{"), nest(concat([Doc::Line, only])), Doc::Line, text("}")])
+            concat([
+                text("{"),
+                nest(concat([Doc::Line, only])),
+                Doc::Line,
+                text("}"),
+            ])
         }
-        _ => concat([text("{"), nest(concat([Doc::Hard].into_iter().chain(rows))), Doc::Hard, text("}")]),
+        _ => concat([
+            text("{"),
+            nest(concat([Doc::Hard].into_iter().chain(rows))),
+            Doc::Hard,
+            text("}"),
+        ]),
     }
 }
 

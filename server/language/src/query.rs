@@ -20,7 +20,11 @@ pub fn symbol_json(env: &Env, sym: &Sym) -> Option<Json> {
     let mut out = json!({"id": &**sym, "name": name, "module": &*module.name, "path": path, "range": range.to_json()});
     let (at, _) = module.declaration(name)?;
     let text = &module.chunks[at.chunk].text;
-    let slice = |span: Span| text.get(span.start as usize..span.end as usize).unwrap_or("").to_owned();
+    let slice = |span: Span| {
+        text.get(span.start as usize..span.end as usize)
+            .unwrap_or("")
+            .to_owned()
+    };
     match module.item(at) {
         Item::Fn(decl) => {
             let signature = env.signature(sym)?;
@@ -28,8 +32,10 @@ pub fn symbol_json(env: &Env, sym: &Sym) -> Option<Json> {
             out["kind"] = json!("function");
             out["doc"] = json!(decl.doc);
             out["signature"] = json!(show_signature(name, decl, text));
-            out["type_parameters"] = json!(signature.types.iter().map(|t| &**t).collect::<Vec<_>>());
-            out["effect_parameters"] = json!(signature.effects.iter().map(|t| &**t).collect::<Vec<_>>());
+            out["type_parameters"] =
+                json!(signature.types.iter().map(|t| &**t).collect::<Vec<_>>());
+            out["effect_parameters"] =
+                json!(signature.effects.iter().map(|t| &**t).collect::<Vec<_>>());
             let params = signature.params.iter().zip(&decl.params).map(|((name, ty), param)| {
                 json!({"name": &**name, "type": solution.show(ty), "written": slice(param.ty.span)})
             });
@@ -46,15 +52,34 @@ pub fn symbol_json(env: &Env, sym: &Sym) -> Option<Json> {
             }
         }
         Item::Type(decl) => {
-            out["kind"] = json!(if *decl.name.text == *name { "type" } else { "constructor" });
+            out["kind"] = json!(if *decl.name.text == *name {
+                "type"
+            } else {
+                "constructor"
+            });
             out["doc"] = json!(decl.doc);
-            out["signature"] = json!(slice(decl.span).lines().filter(|l| !l.starts_with("///")).collect::<Vec<_>>().join("\n").trim());
-            out["type_parameters"] = json!(decl.generics.iter().map(|g| &*g.text).collect::<Vec<_>>());
+            out["signature"] = json!(
+                slice(decl.span)
+                    .lines()
+                    .filter(|l| !l.starts_with("///"))
+                    .collect::<Vec<_>>()
+                    .join("\n")
+                    .trim()
+            );
+            out["type_parameters"] =
+                json!(decl.generics.iter().map(|g| &*g.text).collect::<Vec<_>>());
         }
         Item::Error(decl) => {
             out["kind"] = json!("error");
             out["doc"] = json!(decl.doc);
-            out["signature"] = json!(slice(decl.span).lines().filter(|l| !l.starts_with("///")).collect::<Vec<_>>().join("\n").trim());
+            out["signature"] = json!(
+                slice(decl.span)
+                    .lines()
+                    .filter(|l| !l.starts_with("///"))
+                    .collect::<Vec<_>>()
+                    .join("\n")
+                    .trim()
+            );
         }
         _ => return None,
     }
@@ -82,8 +107,17 @@ pub fn all_symbols(env: &Env) -> Vec<Sym> {
     let mut own = Vec::new();
     let mut library = Vec::new();
     for module in env.modules.by_name.values() {
-        let out = if is_library(module) { &mut library } else { &mut own };
-        for name in module.functions.keys().chain(module.types.keys()).chain(module.errors.keys()) {
+        let out = if is_library(module) {
+            &mut library
+        } else {
+            &mut own
+        };
+        for name in module
+            .functions
+            .keys()
+            .chain(module.types.keys())
+            .chain(module.errors.keys())
+        {
             let sym = full(&module.name, name);
             // What the library keeps to itself has no documentation.
             if is_library(module) && doc_of(env, &sym).is_empty() {
@@ -103,7 +137,10 @@ fn doc_of(env: &Env, sym: &str) -> String {
     if let Some((_, decl)) = env.modules.type_decl(sym) {
         return decl.doc.clone();
     }
-    env.modules.error_decl(sym).map(|(_, decl)| decl.doc.clone()).unwrap_or_default()
+    env.modules
+        .error_decl(sym)
+        .map(|(_, decl)| decl.doc.clone())
+        .unwrap_or_default()
 }
 
 /// Symbols by name: exact ones first, then those whose last part, then any part, matches.
@@ -150,21 +187,34 @@ pub fn find_by_type(env: &Env, pattern: &str) -> Result<Vec<Sym>, String> {
     if let Some(error) = parsed.errors.first() {
         return Err(format!("`{pattern}` is no type: {}", error.message));
     }
-    let Some(Item::Type(TypeDecl { body, .. })) = parsed.items.first() else { return Err(format!("`{pattern}` is no type")) };
-    let TypeBody::Alias(expr) = body else { return Err(format!("`{pattern}` is no type of values")) };
+    let Some(Item::Type(TypeDecl { body, .. })) = parsed.items.first() else {
+        return Err(format!("`{pattern}` is no type"));
+    };
+    let TypeBody::Alias(expr) = body else {
+        return Err(format!("`{pattern}` is no type of values"));
+    };
     let mut free = BTreeMap::new();
     let mut solution = Solution::new();
     let wanted = pattern_type(env, expr, &mut solution, &mut free);
     let mut found = Vec::new();
     for sym in all_symbols(env) {
-        let Some(signature) = env.signature(&sym) else { continue };
+        let Some(signature) = env.signature(&sym) else {
+            continue;
+        };
         let mut trial = solution.clone();
         let instance = signature.instance(&mut trial);
         let ret = instance.apply(&signature.ret);
         let fits = match &*wanted {
-            TyKind::Fn { params, ret: wanted_ret, .. } => {
+            TyKind::Fn {
+                params,
+                ret: wanted_ret,
+                ..
+            } => {
                 params.len() == signature.params.len()
-                    && params.iter().zip(&signature.params).all(|(p, (_, q))| trial.unify(p, &instance.apply(q)).is_ok())
+                    && params
+                        .iter()
+                        .zip(&signature.params)
+                        .all(|(p, (_, q))| trial.unify(p, &instance.apply(q)).is_ok())
                     && trial.unify(wanted_ret, &ret).is_ok()
             }
             _ => trial.unify(&wanted, &ret).is_ok() && !matches!(&*signature.ret, TyKind::Param(_)),
@@ -176,10 +226,18 @@ pub fn find_by_type(env: &Env, pattern: &str) -> Result<Vec<Sym>, String> {
     Ok(found)
 }
 
-fn pattern_type(env: &Env, expr: &TypeExpr, solution: &mut Solution, free: &mut BTreeMap<Arc<str>, Ty>) -> Ty {
+fn pattern_type(
+    env: &Env,
+    expr: &TypeExpr,
+    solution: &mut Solution,
+    free: &mut BTreeMap<Arc<str>, Ty>,
+) -> Ty {
     match &expr.kind {
         TypeKind::Name(name, args) => {
-            let args: Vec<Ty> = args.iter().map(|a| pattern_type(env, a, solution, free)).collect();
+            let args: Vec<Ty> = args
+                .iter()
+                .map(|a| pattern_type(env, a, solution, free))
+                .collect();
             let declares = |m: &&Arc<Module>| m.types.contains_key(&name.text);
             // The prelude's types come before those of that name elsewhere.
             let core = env.modules.by_name.get(CORE).filter(declares);
@@ -191,11 +249,17 @@ fn pattern_type(env: &Env, expr: &TypeExpr, solution: &mut Solution, free: &mut 
                         _ => crate::types::con(&sym, args),
                     }
                 }
-                None => free.entry(name.text.clone()).or_insert_with(|| solution.fresh()).clone(),
+                None => free
+                    .entry(name.text.clone())
+                    .or_insert_with(|| solution.fresh())
+                    .clone(),
             }
         }
         TypeKind::Fn(params, ret, _) => {
-            let params = params.iter().map(|p| pattern_type(env, p, solution, free)).collect();
+            let params = params
+                .iter()
+                .map(|p| pattern_type(env, p, solution, free))
+                .collect();
             let ret = pattern_type(env, ret, solution, free);
             let row = solution.open(Default::default());
             crate::types::function(params, ret, row)
@@ -211,15 +275,28 @@ pub fn hole_json(env: &Env, hole: &FoundHole) -> Json {
     let solution = Solution::new();
     let fits_type = |ty: &Ty| {
         // The types are resolved: variables left in them stand for anything.
-        Solution::new().unify(&anything(ty), &anything(&found.expected)).is_ok()
+        Solution::new()
+            .unify(&anything(ty), &anything(&found.expected))
+            .is_ok()
     };
     let bindings: Vec<Json> = found
         .bindings
         .iter()
-        .map(|(name, ty)| json!({"name": &**name, "type": solution.show(ty), "fits": fits_type(ty)}))
+        .map(
+            |(name, ty)| json!({"name": &**name, "type": solution.show(ty), "fits": fits_type(ty)}),
+        )
         .collect();
-    let text = env.modules.by_name.get(&hole.module).map(|m| m.chunks[hole.chunk].text.clone());
-    let clause = |span: &Span| text.as_ref().and_then(|t| t.get(span.start as usize..span.end as usize)).unwrap_or("").to_owned();
+    let text = env
+        .modules
+        .by_name
+        .get(&hole.module)
+        .map(|m| m.chunks[hole.chunk].text.clone());
+    let clause = |span: &Span| {
+        text.as_ref()
+            .and_then(|t| t.get(span.start as usize..span.end as usize))
+            .unwrap_or("")
+            .to_owned()
+    };
     let symbols: Vec<Json> = fitting_symbols(env, &hole.module, &found.expected, found.allowed.as_ref())
         .iter()
         .filter_map(|sym| {
@@ -251,7 +328,9 @@ pub fn hole_json(env: &Env, hole: &FoundHole) -> Json {
 fn anything(ty: &Ty) -> Ty {
     match &**ty {
         TyKind::Var(_) => Arc::new(TyKind::Error),
-        TyKind::Con { name, args, .. } => crate::types::con(name, args.iter().map(|a| anything(a)).collect()),
+        TyKind::Con { name, args, .. } => {
+            crate::types::con(name, args.iter().map(|a| anything(a)).collect())
+        }
         TyKind::Fn { params, ret, .. } => crate::types::function(
             params.iter().map(|p| anything(p)).collect(),
             anything(ret),
@@ -262,26 +341,48 @@ fn anything(ty: &Ty) -> Ty {
 }
 
 /// Functions in scope whose result fits a type, and whose effects and failures are allowed.
-fn fitting_symbols(env: &Env, module: &str, expected: &Ty, allowed: Option<&BTreeSet<Label>>) -> Vec<Sym> {
+fn fitting_symbols(
+    env: &Env,
+    module: &str,
+    expected: &Ty,
+    allowed: Option<&BTreeSet<Label>>,
+) -> Vec<Sym> {
     let scope = env.scope(module);
     let mut own: BTreeSet<Sym> = BTreeSet::new();
     let mut prelude: BTreeSet<Sym> = BTreeSet::new();
     for name in scope.names(|s| &s.functions) {
-        let Some(sym) = scope.function(name) else { continue };
-        if sym.starts_with(CORE) { prelude.insert(sym) } else { own.insert(sym) };
+        let Some(sym) = scope.function(name) else {
+            continue;
+        };
+        if sym.starts_with(CORE) {
+            prelude.insert(sym)
+        } else {
+            own.insert(sym)
+        };
     }
     let unknown = matches!(&**expected, TyKind::Var(_) | TyKind::Error);
     let fits = |sym: &Sym| {
-        let Some(signature) = env.signature(sym) else { return false };
+        let Some(signature) = env.signature(sym) else {
+            return false;
+        };
         let mut solution = Solution::new();
         let instance = signature.instance(&mut solution);
         // A result of any type at all says nothing about the hole.
         let says_something = !matches!(&*signature.ret, TyKind::Param(_));
         let effects_fit = allowed.is_none_or(|allowed| {
-            signature.row.labels.iter().all(|l| matches!(l, Label::Param(_)) || allowed.contains(l))
+            signature
+                .row
+                .labels
+                .iter()
+                .all(|l| matches!(l, Label::Param(_)) || allowed.contains(l))
         });
         let wanted = anything(expected);
-        !unknown && says_something && effects_fit && solution.unify(&instance.apply(&signature.ret), &wanted).is_ok()
+        !unknown
+            && says_something
+            && effects_fit
+            && solution
+                .unify(&instance.apply(&signature.ret), &wanted)
+                .is_ok()
     };
     own.into_iter().chain(prelude).filter(fits).collect()
 }
@@ -308,9 +409,16 @@ pub fn topic(env: &Env, topic: &str) -> Vec<Piece> {
         return sections;
     }
     if let Some(page) = codes::find(topic.trim()) {
-        return vec![Piece { title: page.code.to_owned(), text: page.text() }];
+        return vec![Piece {
+            title: page.code.to_owned(),
+            text: page.text(),
+        }];
     }
-    let mut pieces: Vec<Piece> = sections.iter().filter(|s| s.title.to_lowercase() == wanted).cloned().collect();
+    let mut pieces: Vec<Piece> = sections
+        .iter()
+        .filter(|s| s.title.to_lowercase() == wanted)
+        .cloned()
+        .collect();
     for module in env.modules.by_name.values() {
         if module.name.to_lowercase() == wanted || *module.path == *topic {
             pieces.extend(module_pieces(env, module, |_| true));
@@ -323,10 +431,18 @@ pub fn topic(env: &Env, topic: &str) -> Vec<Piece> {
                 low == wanted || low.split('.').next() == Some(wanted.as_str())
             }));
         }
-        pieces.extend(sections.iter().filter(|s| s.title.to_lowercase().contains(&wanted)).cloned());
+        pieces.extend(
+            sections
+                .iter()
+                .filter(|s| s.title.to_lowercase().contains(&wanted))
+                .cloned(),
+        );
     }
     if pieces.is_empty() {
-        pieces = sections.into_iter().filter(|s| s.text.to_lowercase().contains(&wanted)).collect();
+        pieces = sections
+            .into_iter()
+            .filter(|s| s.text.to_lowercase().contains(&wanted))
+            .collect();
     }
     pieces
 }
@@ -340,14 +456,26 @@ pub fn symbol_docs(env: &Env, sym: &Sym) -> Option<Piece> {
     if !doc.is_empty() {
         text.push_str(&format!("\n{doc}\n"));
     }
-    Some(Piece { title: sym.to_string(), text })
+    Some(Piece {
+        title: sym.to_string(),
+        text,
+    })
 }
 
 fn module_pieces(env: &Env, module: &Module, keep: impl Fn(&str) -> bool) -> Vec<Piece> {
-    let mut names: Vec<&Arc<str>> = module.types.keys().chain(module.errors.keys()).chain(module.functions.keys()).collect();
+    let mut names: Vec<&Arc<str>> = module
+        .types
+        .keys()
+        .chain(module.errors.keys())
+        .chain(module.functions.keys())
+        .collect();
     names.dedup();
     let documented = |sym: &Sym| !is_library(module) || !doc_of(env, sym).is_empty();
-    let syms = names.into_iter().filter(|n| keep(n)).map(|n| full(&module.name, n)).filter(documented);
+    let syms = names
+        .into_iter()
+        .filter(|n| keep(n))
+        .map(|n| full(&module.name, n))
+        .filter(documented);
     syms.filter_map(|sym| symbol_docs(env, &sym)).collect()
 }
 
@@ -358,7 +486,10 @@ pub fn sections() -> Vec<Piece> {
     for line in LANGUAGE_PAGE.lines() {
         in_code ^= line.starts_with("```");
         match line.strip_prefix("## ").filter(|_| !in_code) {
-            Some(title) => out.push(Piece { title: title.to_owned(), text: String::new() }),
+            Some(title) => out.push(Piece {
+                title: title.to_owned(),
+                text: String::new(),
+            }),
             None => {
                 if let Some(piece) = out.last_mut() {
                     piece.text.push_str(line);

@@ -36,10 +36,16 @@ fn every_example_of_the_page_is_as_it_is_marked() {
             continue;
         }
         for result in common::run_tests(&env, TestOptions::default()) {
-            assert_eq!(result.status, Status::Passed, "{}: {:?}\n{text}", result.name, result.message);
+            assert_eq!(
+                result.status,
+                Status::Passed,
+                "{}: {:?}\n{text}",
+                result.name,
+                result.message
+            );
         }
         let formatted = format(&common::module(&text)).unwrap();
-        assert_eq!(formatted, text, "the page shows the canonical layout");
+        common::same_text(&formatted, &text);
     }
 }
 
@@ -47,12 +53,28 @@ fn every_example_of_the_page_is_as_it_is_marked() {
 fn every_code_has_a_wrong_example_that_trips_it_and_a_right_one_that_is_clean() {
     for page in PAGES.iter().filter(|p| !p.wrong.is_empty()) {
         let wrong = common::codes(page.wrong);
-        assert!(wrong.contains(&page.code.to_owned()), "{}: the wrong example gives {wrong:?}", page.code);
+        assert!(
+            wrong.contains(&page.code.to_owned()),
+            "{}: the wrong example gives {wrong:?}",
+            page.code
+        );
         let (_, checked) = common::analyse(&[("main.sakura", page.right)]);
-        assert_eq!(common::shown(&checked), Vec::<String>::new(), "{}", page.code);
+        assert_eq!(
+            common::shown(&checked),
+            Vec::<String>::new(),
+            "{}",
+            page.code
+        );
         let (_, checked) = common::analyse(&[("main.sakura", page.wrong)]);
-        let found = checked.diagnostics.iter().find(|d| d.code == page.code).unwrap();
-        assert_eq!(found.severity == Severity::Error, page.severity == Severity::Error);
+        let found = checked
+            .diagnostics
+            .iter()
+            .find(|d| d.code == page.code)
+            .unwrap();
+        assert_eq!(
+            found.severity == Severity::Error,
+            page.severity == Severity::Error
+        );
     }
 }
 

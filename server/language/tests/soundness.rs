@@ -56,7 +56,9 @@ fn argument(ty: T) -> &'static str {
 /// Calls the function and gives what went wrong with soundness, if anything did.
 fn violation(text: &str, function: &Function) -> Option<String> {
     let args: Vec<&str> = function.params.iter().map(|ty| argument(*ty)).collect();
-    let declared = text.lines().find(|l| l.starts_with(&format!("fn {}(", function.name)))?;
+    let declared = text
+        .lines()
+        .find(|l| l.starts_with(&format!("fn {}(", function.name)))?;
     let row = declared.rfind(" ! ").map_or("", |at| &declared[at..]);
     // The caller declares everything, so only the callee can be wrong.
     let entry = format!(
@@ -73,16 +75,23 @@ fn violation(text: &str, function: &Function) -> Option<String> {
     }
     let program = compile(&env, &[Entry::Function(full("main", "entry"))]).ok()?;
     let mut host = Witness::default();
-    let budget = Budget { steps: 200_000, memory: 8 << 20 };
+    let budget = Budget {
+        steps: 200_000,
+        memory: 8 << 20,
+    };
     let result = Machine::new(&program, &mut host, budget).call(0, Vec::new());
     match &result {
-        Err(Stop::Fault(fault)) if fault.kind == FaultKind::Broken => return Some(fault.message.clone()),
+        Err(Stop::Fault(fault)) if fault.kind == FaultKind::Broken => {
+            return Some(fault.message.clone());
+        }
         Err(Stop::Failure(Value::Data(data), _)) if !row.contains(&*data.layout.name) => {
             return Some(format!("undeclared failure {}", data.layout.name));
         }
         _ => {}
     }
-    (0..3).find(|i| host.used[*i] && !row.contains(LABELS[*i])).map(|i| format!("undeclared effect {}", LABELS[i]))
+    (0..3)
+        .find(|i| host.used[*i] && !row.contains(LABELS[*i]))
+        .map(|i| format!("undeclared effect {}", LABELS[i]))
 }
 
 fn check_seed(seed: u64, noise: u64) -> Result<bool, TestCaseError> {
@@ -92,20 +101,25 @@ fn check_seed(seed: u64, noise: u64) -> Result<bool, TestCaseError> {
     if checked.has_errors() || !checked.holes.is_empty() {
         if noise == 0 {
             let errors: Vec<String> = common::shown(&checked);
-            return Err(TestCaseError::fail(format!("the maker means well, but: {errors:#?}\n{text}")));
+            return Err(TestCaseError::fail(format!(
+                "the maker means well, but: {errors:#?}\n{text}"
+            )));
         }
         return Ok(false);
     }
     for function in maker.functions.clone() {
         if let Some(what) = violation(&text, &function) {
-            return Err(TestCaseError::fail(format!("{what} in {}\n{text}", function.name)));
+            return Err(TestCaseError::fail(format!(
+                "{what} in {}\n{text}",
+                function.name
+            )));
         }
     }
     Ok(true)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(common::cases(60))]
 
     #[test]
     fn well_typed_programs_are_accepted_and_run_soundly(seed in any::<u64>()) {
@@ -121,6 +135,8 @@ proptest! {
 #[test]
 fn the_mistakes_are_few_enough_that_some_programs_are_accepted_and_many_enough_that_some_are_not() {
     let mut random = Random::new(7);
-    let accepted = (0..60).filter(|_| check_seed(random.bits(), 60).unwrap()).count();
+    let accepted = (0..60)
+        .filter(|_| check_seed(random.bits(), 60).unwrap())
+        .count();
     assert!((5..55).contains(&accepted), "{accepted} of 60");
 }

@@ -13,17 +13,87 @@ use touchstone_language::syntax::{SyntaxNode, chunk_starts, lex, parse_chunk};
 
 /// Pieces that texts are made of: words of the language in any order.
 const PIECES: &[&str] = &[
-    "fn", "type", "error", "test", "property", "import", "let", "if", "else", "match", "recover", "fail", "assert",
-    "where", "requires", "ensures", "true", "false", "x", "y", "List.map", "Some", "None", "Point", "Int", "List",
-    "(", ")", "[", "]", "{", "}", "<", ">", ",", ":", ".", "..", "->", "=", "==", "!", "|", "|>", "+", "-", "*", "/",
-    "++", "&&", "@tool(\"d\")", "\"text\"", "\"a{x}b\"", "\"", "url\"", "\\", "1", "2.5", "9223372036854775808",
-    "?hole", "// note\n", "/// doc\n", "\n", "\n", " ", " ", "\u{e4}", "€", "\t", "#", "\r\n", "value", "result",
+    "fn",
+    "type",
+    "error",
+    "test",
+    "property",
+    "import",
+    "let",
+    "if",
+    "else",
+    "match",
+    "recover",
+    "fail",
+    "assert",
+    "where",
+    "requires",
+    "ensures",
+    "true",
+    "false",
+    "x",
+    "y",
+    "List.map",
+    "Some",
+    "None",
+    "Point",
+    "Int",
+    "List",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "<",
+    ">",
+    ",",
+    ":",
+    ".",
+    "..",
+    "->",
+    "=",
+    "==",
+    "!",
+    "|",
+    "|>",
+    "+",
+    "-",
+    "*",
+    "/",
+    "++",
+    "&&",
+    "@tool(\"d\")",
+    "\"text\"",
+    "\"a{x}b\"",
+    "\"",
+    "url\"",
+    "\\",
+    "1",
+    "2.5",
+    "9223372036854775808",
+    "?hole",
+    "// note\n",
+    "/// doc\n",
+    "\n",
+    "\n",
+    " ",
+    " ",
+    "\u{e4}",
+    "€",
+    "\t",
+    "#",
+    "\r\n",
+    "value",
+    "result",
 ];
 
 fn soup() -> impl Strategy<Value = String> {
     prop_oneof![
-        prop::collection::vec(prop::sample::select(PIECES), 0..120).prop_map(|pieces| pieces.join(" ")),
-        prop::collection::vec(prop::sample::select(PIECES), 0..120).prop_map(|pieces| pieces.concat()),
+        prop::collection::vec(prop::sample::select(PIECES), 0..120)
+            .prop_map(|pieces| pieces.join(" ")),
+        prop::collection::vec(prop::sample::select(PIECES), 0..120)
+            .prop_map(|pieces| pieces.concat()),
         any::<String>(),
     ]
 }
@@ -49,11 +119,16 @@ fn prints_back(text: &str) {
     let mut printed = String::new();
     let starts = chunk_starts(text);
     for (index, start) in starts.iter().enumerate() {
-        let end = starts.get(index + 1).map_or(text.len(), |next| *next as usize);
+        let end = starts
+            .get(index + 1)
+            .map_or(text.len(), |next| *next as usize);
         let parsed = parse_chunk(&text[*start as usize..end]);
         printed.push_str(&SyntaxNode::new_root(parsed.green).text().to_string());
         for error in &parsed.errors {
-            assert!(error.span.start <= error.span.end && error.span.end as usize <= end - *start as usize);
+            assert!(
+                error.span.start <= error.span.end
+                    && error.span.end as usize <= end - *start as usize
+            );
         }
     }
     assert_eq!(printed, text);
@@ -71,7 +146,11 @@ fn meaning(text: &str) -> String {
     // Spans and heights are the only numbers that follow these words.
     let mut clean = String::new();
     for (index, part) in out.split("Span { start: ").enumerate() {
-        clean.push_str(if index == 0 { part } else { part.split_once('}').map_or("", |(_, rest)| rest) });
+        clean.push_str(if index == 0 {
+            part
+        } else {
+            part.split_once('}').map_or("", |(_, rest)| rest)
+        });
     }
     clean
 }
@@ -82,7 +161,10 @@ fn all(checked: &Checked) -> String {
         out.push_str(&diagnostic.to_json().to_string());
     }
     for hole in &checked.holes {
-        out.push_str(&format!("{} {:?} {:?}\n", hole.id, hole.range, hole.report.holes[hole.index].expected));
+        out.push_str(&format!(
+            "{} {:?} {:?}\n",
+            hole.id, hole.range, hole.report.holes[hole.index].expected
+        ));
     }
     for obligation in &checked.obligations {
         out.push_str(&format!("{obligation:?}\n"));
@@ -109,17 +191,25 @@ fn scattered(seed: u64) -> String {
 }
 
 fn layout_is_canonical(text: &str) -> Result<bool, TestCaseError> {
-    let Some(once) = format::layout(&common::module(text)) else { return Ok(false) };
-    prop_assert!(format::same_words(text, &once), "words lost:\n{text}\n---\n{once}");
+    let Some(once) = format::layout(&common::module(text)) else {
+        return Ok(false);
+    };
+    prop_assert!(
+        format::same_words(text, &once),
+        "words lost:\n{text}\n---\n{once}"
+    );
     let again = format::layout(&common::module(&once));
     prop_assert_eq!(again.as_deref(), Some(&*once), "not canonical:\n{}", text);
     prop_assert_eq!(meaning(text), meaning(&once));
-    prop_assert!(once.lines().all(|l| l.trim_end() == l), "white space at a line's end");
+    prop_assert!(
+        once.lines().all(|l| l.trim_end() == l),
+        "white space at a line's end"
+    );
     Ok(true)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(common::cases(40))]
 
     #[test]
     fn any_text_prints_back_and_is_checked_without_panic(text in soup()) {
@@ -139,6 +229,11 @@ proptest! {
         prop_assert!(layout_is_canonical(&Maker::new(seed, 0).program(2))?);
         layout_is_canonical(&scattered(seed))?;
     }
+
+}
+
+proptest! {
+    #![proptest_config(common::cases(12))]
 
     #[test]
     fn analysis_in_steps_is_analysis_from_scratch(seed in any::<u64>()) {
@@ -173,20 +268,31 @@ proptest! {
 fn depth_and_length_never_overflow_the_stack() {
     let deep = 20_000;
     let cases = [
-        format!("fn f() -> Int {{ {}1{} }}", "(".repeat(deep), ")".repeat(deep)),
+        format!(
+            "fn f() -> Int {{ {}1{} }}",
+            "(".repeat(deep),
+            ")".repeat(deep)
+        ),
         format!("fn f() -> Int {{ {} }}", "[".repeat(deep)),
         format!("fn f() -> Int {{ {}1 }}", "-".repeat(deep)),
         format!("fn f() -> Int {{ 1{} }}", " + 1".repeat(deep)),
         format!("fn f() -> Int {{ x{} }}", ".y".repeat(deep)),
         format!("fn f() -> Int {{ x{} }}", "()".repeat(deep)),
-        format!("fn f(x: {}Int{}) -> Int {{ 1 }}", "List<".repeat(deep), ">".repeat(deep)),
+        format!(
+            "fn f(x: {}Int{}) -> Int {{ 1 }}",
+            "List<".repeat(deep),
+            ">".repeat(deep)
+        ),
         format!("fn f() -> Int {{ {} }}", "if x { ".repeat(deep)),
         format!("fn f() -> Int {{ {} 1 }}", "x -> ".repeat(deep)),
         format!("fn f() -> Int {{ match x {{ {} }} }}", "Some(".repeat(deep)),
         format!("fn f() -> String {{ {} }}", "\"{".repeat(deep)),
         format!("type A = {}", "A | ".repeat(deep)),
         format!("fn f() -> Int {{ {} }}", "else if x { } ".repeat(deep)),
-        format!("fn f() -> Int {{ if x {{ 1 }} {} }}", "else if x { 1 } ".repeat(deep)),
+        format!(
+            "fn f() -> Int {{ if x {{ 1 }} {} }}",
+            "else if x { 1 } ".repeat(deep)
+        ),
         "}".repeat(deep),
         "fn f(".repeat(deep),
         "@tool(\n".repeat(deep),
@@ -204,15 +310,25 @@ fn depth_and_length_never_overflow_the_stack() {
 fn each_separate_mistake_is_told() {
     let text = "fn a() -> Int { 1 + }\n\nfn b(x: Strin) -> Int {\n  let y = [1, 2\n  cuont\n}\n\ntype T = { a Int, b: }\n\nfn c() -> Int { \"x\" }\n";
     let (_, checked) = common::analyse(&[("main.sakura", text)]);
-    let lines: std::collections::BTreeSet<u32> = checked.diagnostics.iter().map(|d| d.range.start.line).collect();
+    let lines: std::collections::BTreeSet<u32> = checked
+        .diagnostics
+        .iter()
+        .map(|d| d.range.start.line)
+        .collect();
     for line in [1, 3, 4, 5, 8, 10] {
-        assert!(lines.contains(&line), "line {line}: {:#?}", common::shown(&checked));
+        assert!(
+            lines.contains(&line),
+            "line {line}: {:#?}",
+            common::shown(&checked)
+        );
     }
 }
 
 #[test]
 fn after_an_edit_in_a_body_one_declaration_is_checked_again() {
-    let text: String = (0..50).map(|i| format!("fn f{i}(n: Int) -> Int {{\n  n + {i}\n}}\n\n")).collect();
+    let text: String = (0..50)
+        .map(|i| format!("fn f{i}(n: Int) -> Int {{\n  n + {i}\n}}\n\n"))
+        .collect();
     let mut analyzer = Analyzer::new();
     let mut check = |text: &str| {
         let before = analyzer.checked;
@@ -222,6 +338,9 @@ fn after_an_edit_in_a_body_one_declaration_is_checked_again() {
     };
     assert!(check(&text) >= 50);
     assert_eq!(check(&text.replace("n + 7\n", "n + 8\n")), 1);
-    assert_eq!(check(&text.replace("n + 7\n", "n +\n\n 7 // more lines\n")), 1);
+    assert_eq!(
+        check(&text.replace("n + 7\n", "n +\n\n 7 // more lines\n")),
+        1
+    );
     assert!(check(&text.replace("fn f7(n: Int)", "fn f7(n: Int, m: Int)")) >= 50);
 }

@@ -877,7 +877,10 @@ impl<'a> Parser<'a> {
             let condition = self.with_limits(limits, |p| p.expr());
             let span = ty.span.to(condition.span);
             let text = self.words(first);
-            ty = TypeExpr { span, kind: TypeKind::Where(Box::new(ty), Box::new(condition), Arc::from(text)) };
+            ty = TypeExpr {
+                span,
+                kind: TypeKind::Where(Box::new(ty), Box::new(condition), Arc::from(text)),
+            };
             self.wrap(mark, Kind::TyWhere);
         }
         self.depth -= 1;

@@ -36,7 +36,20 @@ pub enum T {
     Pair,
 }
 
-const ALL: [T; 12] = [T::Int, T::Float, T::Bool, T::Str, T::Unit, T::Ints, T::Strs, T::Opt, T::Point, T::Shape, T::Fun, T::Pair];
+const ALL: [T; 12] = [
+    T::Int,
+    T::Float,
+    T::Bool,
+    T::Str,
+    T::Unit,
+    T::Ints,
+    T::Strs,
+    T::Opt,
+    T::Point,
+    T::Shape,
+    T::Fun,
+    T::Pair,
+];
 
 impl T {
     pub fn text(self) -> &'static str {
@@ -68,7 +81,11 @@ pub fn row(used: Used) -> String {
     if !fails.is_empty() {
         parts.push(format!("Fail<{}>", fails.join(" | ")));
     }
-    if parts.is_empty() { String::new() } else { format!(" ! {{{}}}", parts.join(", ")) }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" ! {{{}}}", parts.join(", "))
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -91,7 +108,14 @@ pub struct Maker {
 
 impl Maker {
     pub fn new(seed: u64, noise: u64) -> Self {
-        Self { random: Random::new(seed), scope: Vec::new(), functions: Vec::new(), used: [false; 5], names: 0, noise }
+        Self {
+            random: Random::new(seed),
+            scope: Vec::new(),
+            functions: Vec::new(),
+            used: [false; 5],
+            names: 0,
+            noise,
+        }
     }
 
     fn below(&mut self, n: u64) -> u64 {
@@ -120,7 +144,11 @@ impl Maker {
     pub fn function(&mut self, name: &str) -> String {
         let params: Vec<T> = (0..self.below(4)).map(|_| *self.pick(&ALL)).collect();
         let ret = *self.pick(&ALL);
-        self.scope = params.iter().enumerate().map(|(i, ty)| (format!("p{i}"), *ty)).collect();
+        self.scope = params
+            .iter()
+            .enumerate()
+            .map(|(i, ty)| (format!("p{i}"), *ty))
+            .collect();
         self.used = [false; 5];
         let body = self.block(ret, 4);
         let mut used = self.used;
@@ -129,14 +157,32 @@ impl Maker {
             let at = self.below(5) as usize;
             used[at] = !used[at];
         }
-        let list: Vec<String> = params.iter().enumerate().map(|(i, ty)| format!("p{i}: {}", ty.text())).collect();
-        let contract = if self.below(5) == 0 && ret == T::Int { "\n  ensures result == result\n" } else { " " };
-        let text = format!("fn {name}({}) -> {}{}{contract}{body}\n", list.join(", "), ret.text(), row(used));
+        let list: Vec<String> = params
+            .iter()
+            .enumerate()
+            .map(|(i, ty)| format!("p{i}: {}", ty.text()))
+            .collect();
+        let contract = if self.below(5) == 0 && ret == T::Int {
+            "\n  ensures result == result\n"
+        } else {
+            " "
+        };
+        let text = format!(
+            "fn {name}({}) -> {}{}{contract}{body}\n",
+            list.join(", "),
+            ret.text(),
+            row(used)
+        );
         // A function result of function type takes the row for its own; leave those out.
         if ret == T::Fun {
             return format!("fn {name}() -> Int {{ {} }}\n", self.below(9));
         }
-        self.functions.push(Function { name: name.to_owned(), params, ret, used });
+        self.functions.push(Function {
+            name: name.to_owned(),
+            params,
+            ret,
+            used,
+        });
         text
     }
 
@@ -152,9 +198,17 @@ impl Maker {
             let of = *self.pick(&ALL);
             let value = self.expr(of, depth.saturating_sub(1));
             let name = self.fresh();
-            let annotation = if self.below(3) == 0 { format!(": {}", of.text()) } else { String::new() };
+            let annotation = if self.below(3) == 0 {
+                format!(": {}", of.text())
+            } else {
+                String::new()
+            };
             // The type of a bare lambda or empty list is found later; say it for functions.
-            let annotation = if of == T::Fun { ": (Int) -> Int".to_owned() } else { annotation };
+            let annotation = if of == T::Fun {
+                ": (Int) -> Int".to_owned()
+            } else {
+                annotation
+            };
             out.push_str(&format!("  let {name}{annotation} = {value}\n"));
             self.scope.push((name, of));
         }
@@ -165,8 +219,17 @@ impl Maker {
     }
 
     pub fn expr(&mut self, ty: T, depth: u32) -> String {
-        let ty = if self.noise > 0 && self.below(self.noise) == 0 { *self.pick(&ALL) } else { ty };
-        let named: Vec<String> = self.scope.iter().filter(|(_, t)| *t == ty).map(|(n, _)| n.clone()).collect();
+        let ty = if self.noise > 0 && self.below(self.noise) == 0 {
+            *self.pick(&ALL)
+        } else {
+            ty
+        };
+        let named: Vec<String> = self
+            .scope
+            .iter()
+            .filter(|(_, t)| *t == ty)
+            .map(|(n, _)| n.clone())
+            .collect();
         if !named.is_empty() && self.below(3) == 0 {
             return self.pick(&named).clone();
         }
@@ -175,14 +238,24 @@ impl Maker {
         }
         let d = depth - 1;
         match self.below(12) {
-            0 => format!("if {} {} else {}", self.condition(d), self.block(ty, d), self.block(ty, d)),
+            0 => format!(
+                "if {} {} else {}",
+                self.condition(d),
+                self.block(ty, d),
+                self.block(ty, d)
+            ),
             1 => self.match_option(ty, d),
             2 => self.match_shape(ty, d),
             3 => self.match_list(ty, d),
             4 => self.call(ty, d),
             5 => self.recover(ty, d),
             6 if self.below(3) == 0 => self.fail(),
-            7 => format!("apply({} -> {}, {})", self.bind("q", T::Int), self.in_scope("q", T::Int, ty, d), self.expr(T::Int, d)),
+            7 => format!(
+                "apply({} -> {}, {})",
+                self.bind("q", T::Int),
+                self.in_scope("q", T::Int, ty, d),
+                self.expr(T::Int, d)
+            ),
             8 if self.below(2) == 0 => format!("({})", self.expr(ty, d)),
             _ => self.own(ty, d),
         }
@@ -222,8 +295,14 @@ impl Maker {
         let circle = self.in_scope(&r, T::Float, ty, d);
         let group = self.in_scope(&p, T::Int, ty, d);
         let rest = self.expr(ty, d);
-        let guard = if self.below(3) == 0 { format!(" if {r} > 1.0") } else { String::new() };
-        format!("match {head} {{\n    Circle({r}){guard} -> {circle}\n    Group(_, Point {{ x: {p} }}) -> {group}\n    _ -> {rest}\n  }}")
+        let guard = if self.below(3) == 0 {
+            format!(" if {r} > 1.0")
+        } else {
+            String::new()
+        };
+        format!(
+            "match {head} {{\n    Circle({r}){guard} -> {circle}\n    Group(_, Point {{ x: {p} }}) -> {group}\n    _ -> {rest}\n  }}"
+        )
     }
 
     fn match_list(&mut self, ty: T, d: u32) -> String {
@@ -237,7 +316,12 @@ impl Maker {
     }
 
     fn call(&mut self, ty: T, d: u32) -> String {
-        let fit: Vec<Function> = self.functions.iter().filter(|f| f.ret == ty).cloned().collect();
+        let fit: Vec<Function> = self
+            .functions
+            .iter()
+            .filter(|f| f.ret == ty)
+            .cloned()
+            .collect();
         if fit.is_empty() {
             return self.own(ty, d);
         }
@@ -245,7 +329,11 @@ impl Maker {
         for (mine, theirs) in self.used.iter_mut().zip(function.used) {
             *mine |= theirs;
         }
-        let args: Vec<String> = function.params.iter().map(|ty| self.expr(*ty, d.min(1))).collect();
+        let args: Vec<String> = function
+            .params
+            .iter()
+            .map(|ty| self.expr(*ty, d.min(1)))
+            .collect();
         format!("{}({})", function.name, args.join(", "))
     }
 
@@ -260,7 +348,9 @@ impl Maker {
         let arm = self.in_scope(&name, T::Int, ty, d.saturating_sub(1));
         let rest = self.expr(ty, d.saturating_sub(1));
         if self.below(2) == 0 {
-            return format!("recover ({inner}) {{\n    TooBig {{ limit: {name} }} -> {arm}\n    _ -> {rest}\n  }}");
+            return format!(
+                "recover ({inner}) {{\n    TooBig {{ limit: {name} }} -> {arm}\n    _ -> {rest}\n  }}"
+            );
         }
         // Only one of the two is taken.
         self.used[3] |= inside[3];
@@ -286,7 +376,12 @@ impl Maker {
             T::Unit => "()".to_owned(),
             T::Ints => "[3, 1, 2]".to_owned(),
             T::Strs => "[\"a\", \"b\"]".to_owned(),
-            T::Opt => if self.below(2) == 0 { "None" } else { "Some(4)" }.to_owned(),
+            T::Opt => if self.below(2) == 0 {
+                "None"
+            } else {
+                "Some(4)"
+            }
+            .to_owned(),
             T::Point => "Point { x: 1, y: 2.0 }".to_owned(),
             T::Shape => "Dot".to_owned(),
             T::Fun => "(k -> k + 1)".to_owned(),
@@ -331,10 +426,22 @@ impl Maker {
             (T::Bool, 3) => format!("!{}", self.head(T::Bool, d)),
             (T::Str, 0) => format!("({} ++ {})", self.expr(T::Str, d), self.expr(T::Str, d)),
             (T::Str, 1) => {
-                let name: Vec<String> = self.scope.iter().filter(|(_, t)| matches!(t, T::Int | T::Str | T::Bool | T::Float)).map(|(n, _)| n.clone()).collect();
-                if name.is_empty() { "\"x\"".to_owned() } else { format!("\"<{{{}}}>\"", self.pick(&name)) }
+                let name: Vec<String> = self
+                    .scope
+                    .iter()
+                    .filter(|(_, t)| matches!(t, T::Int | T::Str | T::Bool | T::Float))
+                    .map(|(n, _)| n.clone())
+                    .collect();
+                if name.is_empty() {
+                    "\"x\"".to_owned()
+                } else {
+                    format!("\"<{{{}}}>\"", self.pick(&name))
+                }
             }
-            (T::Str, 2) => format!("debug({})", { let of = *self.pick(&ALL); self.expr(of, d) }),
+            (T::Str, 2) => format!("debug({})", {
+                let of = *self.pick(&ALL);
+                self.expr(of, d)
+            }),
             (T::Unit, 0 | 1) => {
                 self.used[0] = true;
                 format!("print({})", self.expr(T::Str, d))
@@ -352,23 +459,47 @@ impl Maker {
                 format!("({} |> List.filter(i -> {body}))", self.head(T::Ints, d))
             }
             (T::Ints, 2) => format!("[{}, {}]", self.expr(T::Int, d), self.expr(T::Int, d)),
-            (T::Ints, 3) => format!("List.take({}, {})", self.expr(T::Ints, d), self.expr(T::Int, d)),
+            (T::Ints, 3) => format!(
+                "List.take({}, {})",
+                self.expr(T::Ints, d),
+                self.expr(T::Int, d)
+            ),
             (T::Ints, 4) => format!("({} ++ {})", self.expr(T::Ints, d), self.expr(T::Ints, d)),
             (T::Strs, 0 | 1) => {
                 let body = self.in_scope("i", T::Int, T::Str, d);
                 format!("List.map({}, i -> {body})", self.expr(T::Ints, d))
             }
-            (T::Strs, 2) => format!("String.split({}, {})", self.expr(T::Str, d), self.expr(T::Str, 0)),
+            (T::Strs, 2) => format!(
+                "String.split({}, {})",
+                self.expr(T::Str, d),
+                self.expr(T::Str, 0)
+            ),
             (T::Opt, 0) => format!("Some({})", self.expr(T::Int, d)),
-            (T::Opt, 1) => format!("List.get({}, {})", self.expr(T::Ints, d), self.expr(T::Int, d)),
+            (T::Opt, 1) => format!(
+                "List.get({}, {})",
+                self.expr(T::Ints, d),
+                self.expr(T::Int, d)
+            ),
             (T::Opt, 2) => {
                 let body = self.in_scope("i", T::Int, T::Int, d);
                 format!("Option.map({}, i -> {body})", self.expr(T::Opt, d))
             }
-            (T::Point, 0) => format!("Point {{ y: {}, x: {} }}", self.expr(T::Float, d), self.expr(T::Int, d)),
-            (T::Point, 1) => format!("Point {{ ..{}, x: {} }}", self.head(T::Point, d), self.expr(T::Int, d)),
+            (T::Point, 0) => format!(
+                "Point {{ y: {}, x: {} }}",
+                self.expr(T::Float, d),
+                self.expr(T::Int, d)
+            ),
+            (T::Point, 1) => format!(
+                "Point {{ ..{}, x: {} }}",
+                self.head(T::Point, d),
+                self.expr(T::Int, d)
+            ),
             (T::Shape, 0) => format!("Circle({})", self.expr(T::Float, d)),
-            (T::Shape, 1) => format!("Group([{}], {})", self.expr(T::Shape, d), self.expr(T::Point, d)),
+            (T::Shape, 1) => format!(
+                "Group([{}], {})",
+                self.expr(T::Shape, d),
+                self.expr(T::Point, d)
+            ),
             (T::Fun, 0) => {
                 let before = self.used;
                 let body = self.in_scope("k", T::Int, T::Int, d.min(1));
@@ -379,7 +510,11 @@ impl Maker {
                 }
                 format!("(k -> {body})")
             }
-            (T::Pair, 0) => format!("Pair {{ first: {}, second: {} }}", self.expr(T::Int, d), self.expr(T::Str, d)),
+            (T::Pair, 0) => format!(
+                "Pair {{ first: {}, second: {} }}",
+                self.expr(T::Int, d),
+                self.expr(T::Str, d)
+            ),
             _ => self.leaf(ty),
         }
     }
