@@ -1,2 +1,5 @@
-//! Placeholder.
-fn main() {}
+//! The `touchstone` command.
+
+fn main() -> std::process::ExitCode {
+    touchstone::cli::main(std::env::args_os())
+}

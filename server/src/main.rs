@@ -1,2 +1,150 @@
-//! Placeholder.
-fn main() {}
+//! `touchstone-server`: puts the parts together.
+
+use std::io::{self, Read};
+use std::process::{self, ExitCode};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use touchstone_server::cli::{self, Arguments, Problem};
+use touchstone_server::demo::Demo;
+use touchstone_server::protocol::{Family, Options, Server};
+use touchstone_server::stdio::{End, Limits, Loop, Stopper};
+use touchstone_server::toolchain::config::Settings;
+use touchstone_server::toolchain::{Toolchain, rustc};
+use touchstone_server::workspace;
+
+/// A loop that has not ended by then hangs in a write that nobody reads.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    // As the first word: the toolchains that the server runs itself as, and the language's tools.
+    let first = words.next().unwrap_or_default();
+    if first == rustc::SUBCOMMAND {
+        return rustc::main(words);
+    }
+    if first == workspace::toolchain::SUBCOMMAND {
+        return workspace::toolchain::main(words);
+    }
+    if first == workspace::cli::SUBCOMMAND {
+        return workspace::cli::main(words);
+    }
+    let arguments = match cli::parse(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(Problem::Text(text)) => {
+            print!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Err(Problem::Usage(line)) => return usage(&line),
+    };
+    let families = match families(&arguments) {
+        Ok(families) => families,
+        Err(line) => return usage(&line),
+    };
+    let mut secret = [0; 32];
+    if let Err(error) = getrandom::fill(&mut secret) {
+        eprintln!("touchstone-server: the system gives no random bytes: {error}");
+        return ExitCode::FAILURE;
+    }
+    let options = Options {
+        name: "touchstone-server",
+        title: "Touchstone reference server",
+        version: env!("CARGO_PKG_VERSION"),
+        page_size: arguments.page_size.map(|size| size as usize),
+        secret,
+    };
+    let limits = Limits {
+        max_line: arguments.max_line,
+        client_timeout: arguments.client_timeout,
+    };
+    let serving = Loop::new(Server::new(options, families), limits);
+    stop_on_signals(serving.stopper());
+    let input = Watched {
+        input: io::stdin(),
+        stopper: serving.stopper(),
+    };
+    match serving.run(input, io::stdout().lock()) {
+        End::Input | End::Output => ExitCode::SUCCESS,
+        End::Signal(signal) => ExitCode::from(exit_code(signal)),
+    }
+}
+
+fn usage(line: &str) -> ExitCode {
+    eprintln!("touchstone-server: {line} (see --help)");
+    ExitCode::from(2)
+}
+
+/// The families that were asked for, in the order of this table.
+fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
+    let known = ["toolchain", "workspace", "demo"];
+    let default = ["toolchain", "workspace"];
+    let wanted: Vec<&str> = match &arguments.tools {
+        Some(names) => names.iter().map(String::as_str).collect(),
+        None => default.to_vec(),
+    };
+    if let Some(name) = wanted.iter().find(|name| !known.contains(name)) {
+        let known = known.join(", ");
+        return Err(format!(
+            "--tools: there is no family \"{name}\", only {known}"
+        ));
+    }
+    let mut families: Vec<Arc<dyn Family>> = Vec::new();
+    if wanted.contains(&"toolchain") {
+        let settings = Settings::from_process(&arguments.toolchain);
+        let settings = settings.map_err(|error| error.to_string())?;
+        families.push(Arc::new(Toolchain::new(settings)));
+    }
+    if wanted.contains(&"workspace") {
+        let settings = workspace::config::Settings::new(&arguments.workspace)?;
+        families.push(Arc::new(workspace::Family::open(settings)?));
+    }
+    if wanted.contains(&"demo") {
+        families.push(Arc::new(Demo::default()));
+    }
+    Ok(families)
+}
+
+/// The shell's convention for a process that a signal ended.
+fn exit_code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(1)
+}
+
+/// On TERM or INT children are killed before the process ends.
+fn stop_on_signals(stopper: Stopper) {
+    let Ok(mut signals) = Signals::new([SIGTERM, SIGINT]) else {
+        return; // The signals then end the process at once, as they do by default.
+    };
+    thread::spawn(move || {
+        if let Some(signal) = signals.forever().next() {
+            stopper.stop(signal);
+            end_after_patience(&stopper, i32::from(exit_code(signal)));
+        }
+    });
+}
+
+/// Stdin, with an eye on what happens after its end.
+struct Watched {
+    input: io::Stdin,
+    stopper: Stopper,
+}
+
+impl Read for Watched {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(buffer)?;
+        if length == 0 {
+            let stopper = self.stopper.clone();
+            thread::spawn(move || end_after_patience(&stopper, 0));
+        }
+        Ok(length)
+    }
+}
+
+fn end_after_patience(stopper: &Stopper, code: i32) {
+    thread::sleep(PATIENCE);
+    stopper.cancel_all();
+    thread::sleep(Duration::from_millis(200));
+    process::exit(code);
+}

@@ -1,6 +1,6 @@
 //! Modules, the names they declare, and what a name means inside one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -291,6 +291,20 @@ impl Modules {
             Item::Error(decl) => Some((module, decl)),
             _ => None,
         }
+    }
+
+    /// The names of the modules that `module` can reach by imports, its own included.
+    pub fn reachable(&self, module: &Module) -> BTreeSet<Arc<str>> {
+        let mut reached = BTreeSet::from([module.name.clone()]);
+        let mut todo: Vec<&Module> = vec![module];
+        while let Some(next) = todo.pop() {
+            for import in &next.imports {
+                if reached.insert(import.clone()) {
+                    todo.extend(self.by_name.get(import).map(|m| &**m));
+                }
+            }
+        }
+        reached
     }
 
     /// SHA-256 over the interfaces of `module` and of all that it can reach by imports.

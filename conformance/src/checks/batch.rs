@@ -1,0 +1,216 @@
+//! `basic/index#batching`: received in 2025-03-26, gone from 2025-06-18 on.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use super::{Check, Context, Run, Session};
+use crate::client::Reply;
+use crate::spec::requirement::Breach;
+use crate::spec::{Revision, Span};
+use crate::wire::{Body, Event};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        name: "batch.receive",
+        requirements: &[
+            "batch.receive",
+            "batch.response-array",
+            "batch.notifications-silent",
+            "batch.empty-array",
+            "batch.invalid-element",
+        ],
+        span: Span {
+            first: Revision::V2025_03_26,
+            last: Revision::V2025_03_26,
+        },
+        session: Session::Own,
+        run: Run::Code(receive),
+    },
+    Check {
+        name: "batch.removed",
+        requirements: &["batch.removed"],
+        span: Span {
+            first: Revision::V2025_06_18,
+            last: Revision::V2026_07_28,
+        },
+        session: Session::Own,
+        run: Run::Code(removed),
+    },
+];
+
+/// The messages that came since, and whether each was a JSON array.
+fn since(ctx: &Context<'_>, from: usize) -> Vec<Value> {
+    ctx.client
+        .log()
+        .iter()
+        .skip(from)
+        .filter_map(|entry| match &entry.event {
+            Event::Received(line) => match &line.body {
+                Body::Json(json) => Some(json.value.clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect()
+}
+
+fn send(ctx: &mut Context<'_>, batch: &Value) -> usize {
+    let from = ctx.client.log().len();
+    ctx.client.send(format!("{batch}\n").as_bytes());
+    from
+}
+
+fn receive(ctx: &mut Context<'_>) {
+    const RECEIVE: &str = "batch.receive";
+    const REST: [&str; 4] = [
+        "batch.response-array",
+        "batch.notifications-silent",
+        "batch.empty-array",
+        "batch.invalid-element",
+    ];
+    let (a, b) = (ctx.client.fresh_id(), ctx.client.fresh_id());
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": a, "method": "ping"},
+        {"jsonrpc": "2.0", "id": b, "method": "ping"},
+    ]);
+    let from = send(ctx, &batch);
+    // A server that takes no batches says nothing, or refuses it; what follows must be answered.
+    let alive = ctx.client.barrier();
+    let until = if alive {
+        Instant::now() + ctx.client.limits().quiet
+    } else {
+        Instant::now()
+    };
+    let replies = [ctx.client.reply(&a, until), ctx.client.reply(&b, until)];
+    if !replies
+        .iter()
+        .all(|reply| matches!(reply, Reply::Result { .. }))
+    {
+        let evidence = ctx.evidence_from(from);
+        let gone = if alive {
+            ""
+        } else {
+            " The server does not answer any more."
+        };
+        let message = format!(
+            "A batch of two requests was not served. Hardly any server does it, and 2025-06-18 removed batches.{gone}"
+        );
+        ctx.judge
+            .broken_as(RECEIVE, Breach::Warn, message, evidence);
+        REST.iter()
+            .for_each(|rule| ctx.judge.blocked(rule, RECEIVE));
+        return;
+    }
+    ctx.judge.holds(RECEIVE);
+    let as_array = since(ctx, from)
+        .iter()
+        .any(|message| message.as_array().is_some_and(|list| list.len() == 2));
+    if as_array {
+        ctx.judge.holds("batch.response-array");
+    } else {
+        let evidence = ctx.evidence_from(from);
+        let message = "The replies to a batch did not come as one array.";
+        ctx.judge
+            .broken_as("batch.response-array", Breach::Warn, message, evidence);
+    }
+    notifications_silent(ctx);
+    empty_array(ctx);
+    invalid_element(ctx);
+}
+
+fn notifications_silent(ctx: &mut Context<'_>) {
+    const RULE: &str = "batch.notifications-silent";
+    let batch = json!([
+        {"jsonrpc": "2.0", "method": "notifications/touchstone/a"},
+        {"jsonrpc": "2.0", "method": "notifications/touchstone/b"},
+    ]);
+    let from = send(ctx, &batch);
+    if !ctx.client.barrier() {
+        ctx.judge.blocked(RULE, "batch.receive");
+        return;
+    }
+    let answered = since(ctx, from)
+        .iter()
+        .any(|message| message.is_array() || message.get("error").is_some());
+    if answered {
+        let evidence = ctx.evidence_from(from);
+        ctx.judge.broken(
+            RULE,
+            "A batch of notifications alone was answered.",
+            evidence,
+        );
+    } else {
+        ctx.judge.holds(RULE);
+    }
+}
+
+fn empty_array(ctx: &mut Context<'_>) {
+    const RULE: &str = "batch.empty-array";
+    let from = send(ctx, &json!([]));
+    if !ctx.client.barrier() {
+        ctx.judge.blocked(RULE, "batch.receive");
+        return;
+    }
+    let refused = since(ctx, from)
+        .iter()
+        .any(|message| message.pointer("/error/code") == Some(&json!(-32600)));
+    if refused {
+        ctx.judge.holds(RULE);
+    } else {
+        let evidence = ctx.evidence_from(from);
+        let message = "An empty batch was not answered with one error -32600.";
+        ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
+    }
+}
+
+fn invalid_element(ctx: &mut Context<'_>) {
+    const RULE: &str = "batch.invalid-element";
+    let id = ctx.client.fresh_id();
+    let from = send(
+        ctx,
+        &json!([1, {"jsonrpc": "2.0", "id": id, "method": "ping"}]),
+    );
+    let until = Instant::now() + ctx.client.limits().request;
+    let served = matches!(ctx.client.reply(&id, until), Reply::Result { .. });
+    let refused = since(ctx, from)
+        .iter()
+        .flat_map(|message| {
+            message
+                .as_array()
+                .cloned()
+                .unwrap_or_else(|| vec![message.clone()])
+        })
+        .any(|message| message.pointer("/error/code") == Some(&json!(-32600)));
+    if served && refused {
+        ctx.judge.holds(RULE);
+    } else {
+        let evidence = ctx.evidence_from(from);
+        let message =
+            "A batch with one invalid member: the member needs an error -32600, the rest a reply.";
+        ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
+    }
+}
+
+/// From 2025-06-18 on an array is no message. Silence and errors are fair; a reply is a warning.
+fn removed(ctx: &mut Context<'_>) {
+    const RULE: &str = "batch.removed";
+    let id = ctx.client.fresh_id();
+    let method = ctx.cheap_method();
+    let request = ctx.client.line(Some(id.clone()), method, None);
+    let from = ctx.client.log().len();
+    ctx.client.send(format!("[{request}]\n").as_bytes());
+    let alive = ctx.client.barrier();
+    let reply = ctx.client.reply(&id, Instant::now());
+    let evidence = ctx.evidence_from(from);
+    if let Reply::Result { .. } = reply {
+        let message = "A batch is served, though this revision has none.";
+        ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
+    } else if alive {
+        ctx.judge.holds(RULE);
+    } else {
+        ctx.doubtful = true;
+        let message = "After a JSON array the next request is not answered.";
+        ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
+    }
+}

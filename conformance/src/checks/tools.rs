@@ -1,0 +1,696 @@
+//! `server/tools`.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::exchange::{Exchange, SentKind};
+use super::{Answer, Check, Context, Observer, Run, Session};
+use crate::property::example;
+use crate::run::{CallPolicy, Judge};
+use crate::spec::requirement::Breach;
+use crate::spec::{Revision, Span};
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        name: "tools.names",
+        requirements: &[
+            "tools.list.name-unique",
+            "tools.name.length",
+            "tools.name.charset",
+        ],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(names),
+    },
+    Check {
+        name: "tools.x-mcp-header",
+        requirements: &["tools.x-mcp-header.syntax", "tools.x-mcp-header.placement"],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(header_annotations),
+    },
+    Check {
+        name: "tools.malformed-call",
+        requirements: &["tools.call.malformed-request"],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(malformed_call),
+    },
+    Check {
+        name: "tools.validates-input",
+        requirements: &[
+            "tools.call.validates-input",
+            "tools.call.invalid-arguments.protocol-error",
+            "tools.call.invalid-arguments.tool-error",
+        ],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(validates_input),
+    },
+    Check {
+        name: "tools.call",
+        requirements: &["tools.call.result-shape"],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(call),
+    },
+    Check {
+        name: "tools.order",
+        requirements: &["tools.list.deterministic-order"],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(order),
+    },
+    Check {
+        name: "lists.second-process",
+        requirements: &[
+            "tools.list.deterministic-order",
+            "tools.list.not-per-connection",
+            "resources.list.not-per-connection",
+            "prompts.list.not-per-connection",
+        ],
+        span: Span {
+            first: Revision::V2026_07_28,
+            last: Revision::V2026_07_28,
+        },
+        session: Session::Rough,
+        run: Run::Code(second_process),
+    },
+];
+
+pub(super) const OBSERVERS: &[Observer] = &[Observer {
+    name: "tools.results",
+    requirements: &[
+        "tools.call.structured.conforms",
+        "tools.call.structured.text-copy",
+        "tools.call.structured.any-json",
+        "tools.call.embedded-needs-resources",
+    ],
+    read: results,
+}];
+
+fn tool_name(tool: &Value) -> &str {
+    tool.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn names(ctx: &mut Context<'_>) {
+    const UNIQUE: &str = "tools.list.name-unique";
+    const LENGTH: &str = "tools.name.length";
+    const CHARSET: &str = "tools.name.charset";
+    if !ctx.needs_list("tools/list", &[UNIQUE, LENGTH, CHARSET]) {
+        return;
+    }
+    let names: Vec<String> = ctx
+        .facts
+        .items("tools/list")
+        .iter()
+        .map(|tool| tool_name(tool).to_owned())
+        .collect();
+    let mut seen = HashSet::new();
+    let evidence = ctx.list_evidence("tools/list");
+    for name in &names {
+        if seen.insert(name) {
+            ctx.judge.holds(UNIQUE);
+        } else {
+            let message = format!("More than one tool is named `{name}`.");
+            ctx.judge.broken(UNIQUE, message, evidence.clone());
+        }
+        let length = name.chars().count();
+        if (1..=128).contains(&length) {
+            ctx.judge.holds(LENGTH);
+        } else {
+            let message =
+                format!("The name of a tool has {length} characters; 1 to 128 are allowed.");
+            ctx.judge.broken(LENGTH, message, evidence.clone());
+        }
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if name.chars().all(legal) {
+            ctx.judge.holds(CHARSET);
+        } else {
+            let message = format!(
+                "The tool name `{name}` has characters other than letters, digits, `_`, `-` and `.`."
+            );
+            ctx.judge.broken(CHARSET, message, evidence.clone());
+        }
+    }
+    if names.is_empty() {
+        ctx.not_applicable(&[UNIQUE, LENGTH, CHARSET], "The server lists no tool.");
+    }
+}
+
+/// `x-mcp-header` annotations in input schemas.
+fn header_annotations(ctx: &mut Context<'_>) {
+    const SYNTAX: &str = "tools.x-mcp-header.syntax";
+    const PLACEMENT: &str = "tools.x-mcp-header.placement";
+    if !ctx.needs_list("tools/list", &[SYNTAX, PLACEMENT]) {
+        return;
+    }
+    let tools = ctx.facts.items("tools/list").to_vec();
+    let evidence = ctx.list_evidence("tools/list");
+    let mut any = false;
+    for tool in &tools {
+        let mut found = Vec::new();
+        collect_headers(
+            tool.get("inputSchema").unwrap_or(&Value::Null),
+            true,
+            &mut found,
+        );
+        let mut names = HashSet::new();
+        for (schema, value, placed) in found {
+            any = true;
+            let name = value.as_str().unwrap_or_default();
+            let tool = tool_name(tool);
+            let token = !name.is_empty()
+                && name
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+            if !token {
+                let message =
+                    format!("Tool `{tool}`: the `x-mcp-header` {value} is no header name.");
+                ctx.judge.broken(SYNTAX, message, evidence.clone());
+            } else if !names.insert(name.to_ascii_lowercase()) {
+                let message = format!("Tool `{tool}`: the `x-mcp-header` {value} stands twice.");
+                ctx.judge.broken(SYNTAX, message, evidence.clone());
+            } else {
+                ctx.judge.holds(SYNTAX);
+            }
+            let plain = matches!(
+                schema.get("type").and_then(Value::as_str),
+                Some("string" | "integer" | "boolean")
+            );
+            if placed && plain {
+                ctx.judge.holds(PLACEMENT);
+            } else {
+                let message = format!(
+                    "Tool `{tool}`: `x-mcp-header` {value} stands where it is not allowed."
+                );
+                ctx.judge.broken(PLACEMENT, message, evidence.clone());
+            }
+        }
+    }
+    if !any {
+        ctx.not_applicable(&[SYNTAX, PLACEMENT], "No input schema has `x-mcp-header`.");
+    }
+}
+
+/// Every annotated subschema: itself, the annotation, and whether it was reached through
+/// `properties` alone.
+fn collect_headers<'a>(
+    schema: &'a Value,
+    placed: bool,
+    found: &mut Vec<(&'a Map<String, Value>, &'a Value, bool)>,
+) {
+    let Value::Object(members) = schema else {
+        return;
+    };
+    if let Some(value) = members.get("x-mcp-header") {
+        found.push((members, value, placed));
+    }
+    for (keyword, value) in members {
+        match (keyword.as_str(), value) {
+            ("properties", Value::Object(properties)) => {
+                properties
+                    .values()
+                    .for_each(|s| collect_headers(s, placed, found));
+            }
+            (
+                "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
+                Value::Object(map),
+            ) => {
+                map.values().for_each(|s| collect_headers(s, false, found));
+            }
+            (
+                "items"
+                | "additionalProperties"
+                | "not"
+                | "if"
+                | "then"
+                | "else"
+                | "contains"
+                | "propertyNames",
+                schema,
+            ) => {
+                collect_headers(schema, false, found);
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(list)) => {
+                list.iter().for_each(|s| collect_headers(s, false, found));
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn is_error(result: &Value) -> bool {
+    result.get("isError") == Some(&Value::Bool(true))
+}
+
+fn malformed_call(ctx: &mut Context<'_>) {
+    const RULE: &str = "tools.call.malformed-request";
+    if !ctx.needs("tools", &[RULE]) {
+        return;
+    }
+    let mut cases = Vec::new();
+    if let Some(tool) = ctx.callable_tools().into_iter().next() {
+        let name = tool_name(&tool).to_owned();
+        cases.push((
+            json!({"name": name, "arguments": "x"}),
+            "`tools/call` with a string as `arguments`",
+        ));
+        cases.push((
+            json!({"name": name, "arguments": [1]}),
+            "`tools/call` with an array as `arguments`",
+        ));
+    }
+    for (params, what) in cases {
+        let from = ctx.client.log().len();
+        match ctx.ask(&[RULE], "tools/call", Some(params)) {
+            Answer::Error {
+                code: Some(-32602), ..
+            } => ctx.judge.holds(RULE),
+            Answer::Error { code, .. } => {
+                let code = code.map_or("no integer code".to_owned(), |code| format!("code {code}"));
+                ctx.judge
+                    .note(RULE, format!("{what}: {code} instead of -32602."));
+            }
+            Answer::Result(result) if is_error(&result) => {
+                ctx.judge.note(
+                    RULE,
+                    format!("{what}: a result with `isError` instead of an error."),
+                );
+            }
+            Answer::Result(_) => {
+                let evidence = ctx.evidence_from(from);
+                ctx.judge
+                    .broken(RULE, format!("{what} succeeds."), evidence);
+            }
+            Answer::None => return,
+        }
+    }
+}
+
+impl Context<'_> {
+    /// The tools that may be called: those that say that they only read, and those that the user
+    /// allows.
+    pub(super) fn callable_tools(&self) -> Vec<Value> {
+        self.facts
+            .items("tools/list")
+            .iter()
+            .filter(|tool| may_call(self.call, tool))
+            .cloned()
+            .collect()
+    }
+
+    /// The exchange that gave a list.
+    pub(super) fn list_evidence(&self, method: &str) -> crate::verdict::Evidence {
+        let exchange = Exchange::read(self.revision(), self.client.log(), None, Map::new());
+        exchange
+            .results(method)
+            .next()
+            .map(|(message, _)| exchange.evidence(message))
+            .unwrap_or_default()
+    }
+}
+
+/// Whether a tool may be called.
+pub(crate) fn may_call(policy: &CallPolicy, tool: &Value) -> bool {
+    let read_only = tool.pointer("/annotations/readOnlyHint") == Some(&Value::Bool(true));
+    match policy {
+        CallPolicy::All => true,
+        CallPolicy::Named(names) => read_only || names.iter().any(|name| name == tool_name(tool)),
+        CallPolicy::ReadOnly => read_only,
+    }
+}
+
+const UNCALLED: &str =
+    "No tool may be called: none says `readOnlyHint: true`; allow some with `--call`.";
+
+/// At most this many tools are called by a check: they may be slow.
+const MOST_TOOLS: usize = 12;
+
+fn validates_input(ctx: &mut Context<'_>) {
+    const VALIDATES: &str = "tools.call.validates-input";
+    const KIND: &str = "tools.call.invalid-arguments.tool-error";
+    const OLD_KIND: &str = "tools.call.invalid-arguments.protocol-error";
+    const RULES: &[&str] = &[VALIDATES, KIND, OLD_KIND];
+    if !ctx.needs_list("tools/list", RULES) {
+        return;
+    }
+    let tools = ctx.callable_tools();
+    if tools.is_empty() {
+        ctx.not_applicable(RULES, UNCALLED);
+        return;
+    }
+    let mut tested = false;
+    for tool in tools.iter().take(MOST_TOOLS) {
+        let Some(required) = first_required(tool) else {
+            continue;
+        };
+        tested = true;
+        let name = tool_name(tool);
+        let mut arguments = example::arguments(tool).unwrap_or_default();
+        let given = arguments.remove(&required);
+        let missing = Value::Object(arguments.clone());
+        let what = format!("`{name}` without its required `{required}`");
+        if !invalid_call(ctx, name, missing, &what, Breach::Fail) {
+            return;
+        }
+        // Strings are what everything else can be coerced to: a number where a string belongs
+        // says less than an object where a scalar belongs.
+        let wrong = match given {
+            Some(Value::Object(_)) => json!("touchstone"),
+            Some(_) => json!({"touchstone": [1]}),
+            None => continue,
+        };
+        arguments.insert(required.clone(), wrong);
+        let what = format!("`{name}` with a wrong type as `{required}`");
+        if !invalid_call(ctx, name, Value::Object(arguments), &what, Breach::Warn) {
+            return;
+        }
+    }
+    if !tested {
+        ctx.not_applicable(
+            RULES,
+            "No tool that may be called has a required parameter.",
+        );
+    }
+}
+
+/// Calls with arguments that break the schema. False when the server did not answer.
+fn invalid_call(
+    ctx: &mut Context<'_>,
+    name: &str,
+    arguments: Value,
+    what: &str,
+    breach: Breach,
+) -> bool {
+    const VALIDATES: &str = "tools.call.validates-input";
+    const KIND: &str = "tools.call.invalid-arguments.tool-error";
+    const OLD_KIND: &str = "tools.call.invalid-arguments.protocol-error";
+    let from = ctx.client.log().len();
+    let params = json!({"name": name, "arguments": arguments});
+    match ctx.ask(&[VALIDATES, KIND, OLD_KIND], "tools/call", Some(params)) {
+        Answer::Error { code, .. } => {
+            ctx.judge.holds(VALIDATES);
+            ctx.judge.holds(OLD_KIND);
+            let code = code.map_or("no integer code".to_owned(), |code| format!("code {code}"));
+            ctx.judge.note(KIND, format!("{what}: a JSON-RPC error ({code}); a result with `isError` lets a model correct itself."));
+        }
+        Answer::Result(result) if is_error(&result) => {
+            ctx.judge.holds(VALIDATES);
+            ctx.judge.holds(KIND);
+            ctx.judge.holds(OLD_KIND);
+        }
+        Answer::Result(_) => {
+            let evidence = ctx.evidence_from(from);
+            ctx.judge.broken_as(
+                VALIDATES,
+                breach,
+                format!("Calling {what} succeeds."),
+                evidence,
+            );
+        }
+        Answer::None => return false,
+    }
+    true
+}
+
+/// A required parameter whose type the schema fixes.
+fn first_required(tool: &Value) -> Option<String> {
+    let schema = tool.get("inputSchema")?;
+    let required = schema.get("required")?.as_array()?;
+    required
+        .iter()
+        .filter_map(Value::as_str)
+        .find(|name| {
+            schema
+                .pointer(&format!(
+                    "/properties/{}",
+                    name.replace('~', "~0").replace('/', "~1")
+                ))
+                .and_then(|s| s.get("type"))
+                .is_some_and(Value::is_string)
+        })
+        .map(str::to_owned)
+}
+
+/// Calls what may be called with arguments that fit; the observers judge the results.
+fn call(ctx: &mut Context<'_>) {
+    const RULE: &str = "tools.call.result-shape";
+    if !ctx.needs_list("tools/list", &[RULE]) {
+        return;
+    }
+    let tools = ctx.callable_tools();
+    if tools.is_empty() {
+        ctx.not_applicable(&[RULE], UNCALLED);
+    }
+    for tool in tools.iter().take(MOST_TOOLS) {
+        let task = tool
+            .pointer("/execution/taskSupport")
+            .and_then(Value::as_str);
+        if task == Some("required") {
+            continue;
+        }
+        let Some(arguments) = example::arguments(tool) else {
+            continue;
+        };
+        let name = tool_name(tool);
+        let params = json!({"name": name, "arguments": arguments});
+        match ctx.ask(&[RULE], "tools/call", Some(params)) {
+            Answer::Result(_) => ctx.judge.holds(RULE),
+            Answer::Error { code, .. } => {
+                // The values were made up; a server may refuse them for reasons of its own.
+                let code = code.map_or("no code".to_owned(), |code| code.to_string());
+                ctx.judge.note(
+                    RULE,
+                    format!("`{name}` with made-up arguments gives error {code}."),
+                );
+            }
+            Answer::None => return,
+        }
+    }
+}
+
+fn order(ctx: &mut Context<'_>) {
+    const RULE: &str = "tools.list.deterministic-order";
+    if !ctx.needs_list("tools/list", &[RULE]) {
+        return;
+    }
+    let from = ctx.client.log().len();
+    let first = ctx
+        .facts
+        .lists
+        .get("tools/list")
+        .and_then(|l| l.pages.first())
+        .cloned();
+    if let Answer::Result(again) = ctx.ask(&[RULE], "tools/list", None) {
+        let names = |page: &Value| -> Vec<String> {
+            page.get("tools")
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .map(|tool| tool_name(tool).to_owned())
+                .collect()
+        };
+        let (before, after) = (first.as_ref().map(names).unwrap_or_default(), names(&again));
+        let same_set =
+            before.iter().collect::<HashSet<_>>() == after.iter().collect::<HashSet<_>>();
+        if before == after {
+            ctx.judge.holds(RULE);
+        } else if same_set {
+            let evidence = ctx.evidence_from(from);
+            ctx.judge.broken(
+                RULE,
+                "`tools/list` gives the same tools in another order.",
+                evidence,
+            );
+        } else {
+            ctx.judge
+                .note(RULE, "The set of tools changed between two requests.");
+        }
+    }
+}
+
+/// A second process must list the same things.
+fn second_process(ctx: &mut Context<'_>) {
+    for (method, items, _) in super::LISTS {
+        let rule = match method {
+            "tools/list" => "tools.list.not-per-connection",
+            "resources/list" => "resources.list.not-per-connection",
+            "prompts/list" => "prompts.list.not-per-connection",
+            _ => continue,
+        };
+        if !ctx.needs_list(method, &[rule]) {
+            continue;
+        }
+        let first: Vec<String> = keys(
+            ctx.facts.lists.get(method).and_then(|l| l.pages.first()),
+            items,
+        );
+        let from = ctx.client.log().len();
+        let Answer::Result(page) = ctx.ask(&[rule], method, None) else {
+            continue;
+        };
+        let second = keys(Some(&page), items);
+        if first == second {
+            ctx.judge.holds(rule);
+            if method == "tools/list" {
+                ctx.judge.holds("tools.list.deterministic-order");
+            }
+            continue;
+        }
+        let as_set = |list: &[String]| list.iter().cloned().collect::<HashSet<_>>();
+        let evidence = ctx.evidence_from(from);
+        if as_set(&first) != as_set(&second) {
+            // Two processes of a live system may differ for reasons of its own.
+            let message = format!("`{method}` differs between two processes.");
+            ctx.judge.broken_as(rule, Breach::Warn, message, evidence);
+        } else {
+            ctx.judge.holds(rule);
+            if method == "tools/list" {
+                let message = "`tools/list` of a second process has another order.";
+                ctx.judge
+                    .broken("tools.list.deterministic-order", message, evidence);
+            }
+        }
+    }
+}
+
+fn keys(page: Option<&Value>, items: &str) -> Vec<String> {
+    page.and_then(|page| page.get(items))
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(super::pagination::key_of)
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Every result of a tool, whoever called it.
+fn results(exchange: &Exchange<'_>, judge: &mut Judge) {
+    let tools: Vec<&Value> = exchange
+        .results("tools/list")
+        .filter_map(|(_, result)| result.get("tools")?.as_array())
+        .flatten()
+        .collect();
+    for (message, result) in exchange.results("tools/call") {
+        let super::exchange::Kind::Response {
+            request: Some(index),
+        } = message.kind
+        else {
+            continue;
+        };
+        let SentKind::Request { params, .. } = &exchange.sent[index].kind else {
+            continue;
+        };
+        let name = params
+            .get("name")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let tool = tools.iter().find(|tool| tool_name(tool) == name);
+        let schema = tool.and_then(|tool| tool.get("outputSchema"));
+        structured(exchange, message, result, schema, judge);
+        embedded(exchange, message, result, judge);
+    }
+}
+
+fn structured(
+    exchange: &Exchange<'_>,
+    message: &super::exchange::Received<'_>,
+    result: &Value,
+    schema: Option<&Value>,
+    judge: &mut Judge,
+) {
+    const CONFORMS: &str = "tools.call.structured.conforms";
+    const COPY: &str = "tools.call.structured.text-copy";
+    let interim = result
+        .get("resultType")
+        .and_then(Value::as_str)
+        .is_some_and(|t| t != "complete");
+    if interim || result.get("task").is_some() {
+        return;
+    }
+    let value = result.get("structuredContent");
+    match (schema, value) {
+        (Some(schema), Some(value)) => {
+            let fault = jsonschema::validator_for(schema)
+                .ok()
+                .and_then(|validator| validator.validate(value).err().map(|e| e.to_string()));
+            match fault {
+                None => judge.holds(CONFORMS),
+                Some(fault) => {
+                    let breach = if is_error(result) {
+                        Breach::Warn
+                    } else {
+                        Breach::Fail
+                    };
+                    judge.broken_as(
+                        CONFORMS,
+                        breach,
+                        format!("`structuredContent` breaks the tool's `outputSchema`: {fault}."),
+                        exchange.evidence(message),
+                    );
+                }
+            }
+        }
+        (Some(_), None) if !is_error(result) => judge.broken(
+            CONFORMS,
+            "The tool declares an `outputSchema`, but its result has no `structuredContent`.",
+            exchange.evidence(message),
+        ),
+        _ => {}
+    }
+    let Some(value) = value else {
+        return;
+    };
+    if !value.is_object() {
+        judge.holds("tools.call.structured.any-json");
+    }
+    let copied = result
+        .get("content")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(|block| block.get("text").and_then(Value::as_str))
+        .any(|text| serde_json::from_str::<Value>(text).is_ok_and(|copy| copy == *value));
+    if copied {
+        judge.holds(COPY);
+    } else {
+        judge.broken(
+            COPY,
+            "No text block holds `structuredContent` as JSON.",
+            exchange.evidence(message),
+        );
+    }
+}
+
+fn embedded(
+    exchange: &Exchange<'_>,
+    message: &super::exchange::Received<'_>,
+    result: &Value,
+    judge: &mut Judge,
+) {
+    const RULE: &str = "tools.call.embedded-needs-resources";
+    let embeds = result
+        .get("content")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .any(|block| block.get("type").and_then(Value::as_str) == Some("resource"));
+    if !embeds {
+        return;
+    }
+    if exchange
+        .server
+        .as_ref()
+        .is_some_and(|server| server.contains_key("resources"))
+    {
+        judge.holds(RULE);
+    } else {
+        judge.broken(
+            RULE,
+            "A tool gives an embedded resource, but the server does not declare `resources`.",
+            exchange.evidence(message),
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! `basic/versioning` (2026-07-28): every request states its version and capabilities.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Check, Context, Run, Session};
+use crate::client::Reply;
+use crate::spec::requirement::Breach;
+use crate::spec::{Revision, Span};
+
+const STATELESS: Span = Span {
+    first: Revision::V2026_07_28,
+    last: Revision::V2026_07_28,
+};
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        name: "versioning.unsupported",
+        requirements: &[
+            "versioning.unsupported.code",
+            "versioning.unsupported.supported",
+            "versioning.unsupported.requested",
+            "versioning.unsupported.every-method",
+        ],
+        span: STATELESS,
+        session: Session::Shared,
+        run: Run::Code(unsupported),
+    },
+    Check {
+        name: "versioning.meta",
+        requirements: &[
+            "versioning.meta.missing",
+            "versioning.meta.missing-version",
+            "versioning.meta.missing-capabilities",
+            "versioning.meta.client-info-optional",
+            "versioning.no-connection-memory",
+        ],
+        span: STATELESS,
+        session: Session::Own,
+        run: Run::Code(meta),
+    },
+];
+
+/// A method that every modern server has, and one of a declared capability besides.
+fn methods(ctx: &Context<'_>) -> Vec<&'static str> {
+    let mut methods = vec!["server/discover"];
+    methods.extend(
+        super::LISTS
+            .iter()
+            .find(|(_, _, capability)| ctx.facts.declares(capability))
+            .map(|(method, _, _)| *method),
+    );
+    methods
+}
+
+fn unsupported(ctx: &mut Context<'_>) {
+    const CODE: &str = "versioning.unsupported.code";
+    const EVERY: &str = "versioning.unsupported.every-method";
+    const SUPPORTED: &str = "versioning.unsupported.supported";
+    const REQUESTED: &str = "versioning.unsupported.requested";
+    let bogus = "1900-01-01";
+    let methods = methods(ctx);
+    if methods.len() == 1 {
+        ctx.judge
+            .not_applicable(EVERY, "The server has no method besides `server/discover`.");
+    }
+    for (index, method) in methods.into_iter().enumerate() {
+        let rule = if index == 0 { CODE } else { EVERY };
+        let from = ctx.client.log().len();
+        let params = json!({"_meta": {VERSION_KEY: bogus, CAPABILITIES_KEY: {}}});
+        match ctx.ask(&[rule], method, Some(params)) {
+            Answer::Error {
+                code: Some(-32022),
+                error,
+            } => {
+                ctx.judge.holds(rule);
+                unsupported_data(ctx, &error, bogus, from);
+            }
+            Answer::Error { error, .. } => {
+                let evidence = ctx.evidence_from(from);
+                let got = error.get("code").cloned().unwrap_or(Value::Null);
+                let message =
+                    format!("`{method}` in version {bogus} gave error code {got}, not -32022.");
+                ctx.judge.broken(rule, message, evidence);
+                ctx.judge.blocked(SUPPORTED, rule);
+                ctx.judge.blocked(REQUESTED, rule);
+            }
+            Answer::Result(_) => {
+                let evidence = ctx.evidence_from(from);
+                let message = format!("`{method}` in version {bogus} was served.");
+                ctx.judge.broken(rule, message, evidence);
+                ctx.judge.blocked(SUPPORTED, rule);
+                ctx.judge.blocked(REQUESTED, rule);
+            }
+            Answer::None => return,
+        }
+    }
+}
+
+fn unsupported_data(ctx: &mut Context<'_>, error: &Value, bogus: &str, from: usize) {
+    const SUPPORTED: &str = "versioning.unsupported.supported";
+    const REQUESTED: &str = "versioning.unsupported.requested";
+    let supported: Option<Vec<&str>> = error
+        .pointer("/data/supported")
+        .and_then(Value::as_array)
+        .and_then(|list| list.iter().map(Value::as_str).collect());
+    let discovered = super::discover::supported_versions(&ctx.facts.hello);
+    let fault = match supported.as_deref() {
+        None => Some("`data.supported` is no array of strings.".to_owned()),
+        Some([]) => Some("`data.supported` is empty.".to_owned()),
+        Some(list) => list
+            .iter()
+            .find(|version| !discovered.contains(version))
+            .map(|version| {
+                format!("`data.supported` names {version}, which `server/discover` does not list.")
+            }),
+    };
+    match fault {
+        None => ctx.judge.holds(SUPPORTED),
+        Some(message) => {
+            let evidence = ctx.evidence_from(from);
+            ctx.judge.broken(SUPPORTED, message, evidence);
+        }
+    }
+    if error.pointer("/data/requested").and_then(Value::as_str) == Some(bogus) {
+        ctx.judge.holds(REQUESTED);
+    } else {
+        let evidence = ctx.evidence_from(from);
+        let message = format!("`data.requested` does not repeat {bogus}.");
+        ctx.judge.broken(REQUESTED, message, evidence);
+    }
+}
+
+/// Sends a request with exactly this `_meta` (or no params at all) and waits for the reply.
+fn with_meta(ctx: &mut Context<'_>, method: &str, meta: Option<Value>) -> (usize, Reply) {
+    let from = ctx.client.log().len();
+    let id = ctx.client.fresh_id();
+    let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
+    if let Some(meta) = meta {
+        request["params"] = match meta {
+            Value::Null => json!({}),
+            meta => json!({"_meta": meta}),
+        };
+    }
+    ctx.client.send(format!("{request}\n").as_bytes());
+    let until = std::time::Instant::now() + ctx.client.limits().request;
+    (from, ctx.client.reply(&id, until))
+}
+
+fn meta(ctx: &mut Context<'_>) {
+    let version = ctx.revision().as_str();
+    for method in methods(ctx) {
+        // A dual-era server may take a request without the version for one of the handshake era:
+        // any error will do there, and a result is a warning.
+        let lax = ctx.facts.dual_era;
+        for missing in [None, Some(Value::Null)] {
+            rejected(
+                ctx,
+                "versioning.meta.missing",
+                method,
+                missing,
+                lax,
+                "without `_meta`",
+            );
+        }
+        let only_capabilities = json!({CAPABILITIES_KEY: {}});
+        rejected(
+            ctx,
+            "versioning.meta.missing-version",
+            method,
+            Some(only_capabilities),
+            lax,
+            "without the protocol version in `_meta`",
+        );
+        let only_version = json!({VERSION_KEY: version});
+        rejected(
+            ctx,
+            "versioning.meta.missing-capabilities",
+            method,
+            Some(only_version.clone()),
+            false,
+            "without the client's capabilities in `_meta`",
+        );
+        served(ctx, "versioning.meta.client-info-optional", method);
+        // The last request was complete; this one must be judged on its own all the same.
+        rejected(
+            ctx,
+            "versioning.no-connection-memory",
+            method,
+            Some(only_version),
+            false,
+            "without the client's capabilities, after one that had them,",
+        );
+    }
+}
+
+fn rejected(
+    ctx: &mut Context<'_>,
+    rule: &str,
+    method: &str,
+    meta: Option<Value>,
+    lax: bool,
+    what: &str,
+) {
+    let (from, reply) = with_meta(ctx, method, meta);
+    let breach = if lax { Breach::Warn } else { Breach::Fail };
+    let outcome = match &reply {
+        Reply::Error { .. } if lax || reply.code() == Some(-32602) => {
+            ctx.judge.holds(rule);
+            return;
+        }
+        Reply::Error { error, .. } => {
+            let got = error.get("code").cloned().unwrap_or(Value::Null);
+            format!("gave error code {got}, not -32602")
+        }
+        Reply::Result { .. } => "was served; -32602 is required".to_owned(),
+        Reply::Silence => "was not answered; -32602 is required".to_owned(),
+        Reply::Gone => "ended the server; -32602 is required".to_owned(),
+    };
+    ctx.doubtful |= matches!(reply, Reply::Silence | Reply::Gone);
+    let evidence = ctx.evidence_from(from);
+    let message = format!("`{method}` {what} {outcome}.");
+    ctx.judge.broken_as(rule, breach, message, evidence);
+}
+
+fn served(ctx: &mut Context<'_>, rule: &str, method: &str) {
+    let meta = json!({VERSION_KEY: ctx.revision().as_str(), CAPABILITIES_KEY: {}});
+    let (from, reply) = with_meta(ctx, method, Some(meta));
+    match ctx.settle(&[rule], method, from, reply) {
+        Answer::Result(_) => ctx.judge.holds(rule),
+        Answer::Error { error, .. } => {
+            let evidence = ctx.evidence_from(from);
+            let message = format!("`{method}` without `{CLIENT_KEY}` gave an error: {error}");
+            ctx.judge.broken(rule, message, evidence);
+        }
+        Answer::None => {}
+    }
+}

@@ -1,0 +1,3 @@
+//! Values made from a JSON Schema.
+
+pub mod example;

@@ -1,0 +1,314 @@
+//! A run: find out what the server claims, plan, share processes, run side by side, settle.
+
+mod coverage;
+mod detect;
+mod judge;
+mod opening;
+pub mod replay;
+mod session;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::checks::{self, Session};
+use crate::spec::{Requirement, Revision, requirement};
+use crate::verdict::{Judgement, Report};
+use crate::wire::{Launch, Limits};
+
+pub use coverage::{Coverage, coverage};
+pub use judge::{Judge, level_name};
+
+use detect::Found;
+
+/// What the user asked for.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How to start the server.
+    pub launch: Launch,
+    /// The command, for the report.
+    pub command: Vec<String>,
+    /// How long things may take.
+    pub limits: Limits,
+    /// How long the whole run may take.
+    pub total: Option<Duration>,
+    /// The revisions to judge; `None` finds out which ones the server claims.
+    pub revisions: Option<Vec<Revision>>,
+    /// Which profiles to run.
+    pub profiles: ProfileChoice,
+    /// Requirement ids to judge; empty for all.
+    pub only: Vec<String>,
+    /// Requirement ids to leave out.
+    pub skip: Vec<String>,
+    /// Which tools may be called.
+    pub call: CallPolicy,
+    /// How many processes of the server may run at once.
+    pub jobs: usize,
+    /// Cases of each property test.
+    pub cases: u32,
+    /// Seed of the property tests.
+    pub seed: Option<u64>,
+    /// A folder with source packs for the profiles.
+    pub pack: Option<PathBuf>,
+    /// A file with hints about the server.
+    pub hints: Option<PathBuf>,
+}
+
+/// Which tools of somebody's server may be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallPolicy {
+    /// Those that say that they only read.
+    ReadOnly,
+    /// Those, and the named ones.
+    Named(Vec<String>),
+    /// All of them.
+    All,
+}
+
+/// Which profiles to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProfileChoice {
+    /// None; the report says what the server looks like.
+    None,
+    /// Those that the server looks like.
+    Auto,
+    /// The named ones.
+    Named(Vec<String>),
+}
+
+/// Who is told how far the run is.
+pub trait Progress: Sync {
+    /// `done` of `of` steps are done; `what` is the one that begins.
+    fn step(&self, what: &str, done: usize, of: usize);
+
+    /// Whether the user wants an end. The processes are killed then, so what is judged after
+    /// this turned true is thrown away; what was judged before is reported.
+    fn interrupted(&self) -> bool {
+        false
+    }
+}
+
+/// What all parts of a run share.
+struct Run<'a> {
+    options: &'a Options,
+    progress: &'a dyn Progress,
+    processes: AtomicUsize,
+    done: AtomicUsize,
+    steps: AtomicUsize,
+    deadline: Option<Instant>,
+}
+
+impl<'a> Run<'a> {
+    fn new(options: &'a Options, progress: &'a dyn Progress) -> Self {
+        Self {
+            options,
+            progress,
+            processes: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            steps: AtomicUsize::new(0),
+            deadline: options.total.map(|total| Instant::now() + total),
+        }
+    }
+
+    fn started_process(&self) {
+        self.processes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn out_of_time(&self) -> bool {
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn plan(&self, steps: usize) {
+        self.steps.fetch_add(steps, Ordering::Relaxed);
+    }
+
+    fn step(&self, what: &str) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed);
+        self.progress
+            .step(what, done, self.steps.load(Ordering::Relaxed).max(done));
+    }
+
+    /// Whether any of these is asked for.
+    fn wants(&self, requirements: &[&str]) -> bool {
+        requirements.is_empty() || requirements.iter().any(|id| self.wants_one(id))
+    }
+
+    fn wants_one(&self, id: &str) -> bool {
+        let listed = |list: &[String]| list.iter().any(|other| other == id);
+        (self.options.only.is_empty() || listed(&self.options.only)) && !listed(&self.options.skip)
+    }
+}
+
+/// Judges a server.
+pub fn check(options: &Options, progress: &dyn Progress) -> Report {
+    let began = Instant::now();
+    let run = Run::new(options, progress);
+    let mut report = Report::empty(&options.command);
+    match detect::detect(&run) {
+        Ok(found) => judge_all(&run, found, &mut report),
+        Err(fatal) => report.fatal = Some(*fatal),
+    }
+    report.seconds = began.elapsed().as_secs_f64();
+    report.processes = run.processes.load(Ordering::Relaxed);
+    // `npm start`, `python -m package` and the like need the user's own folder or home.
+    let ended = report.fatal.as_ref().is_some_and(|fatal| fatal.ended);
+    if ended
+        && let Some(own) = in_the_users_place(options)
+        && !progress.interrupted()
+    {
+        let mut again = check(&own, progress);
+        if again.fatal.is_none() {
+            again.target.remarks.push(
+                "The server does not start with a temporary home and working folder, so it ran in yours."
+                    .to_owned(),
+            );
+            return again;
+        }
+    }
+    report
+}
+
+/// The same run in the user's own home and working folder, if that is not where it was.
+fn in_the_users_place(options: &Options) -> Option<Options> {
+    if options.launch.inherit_home && options.launch.cwd.is_some() {
+        return None;
+    }
+    let mut own = options.clone();
+    own.launch.inherit_home = true;
+    if own.launch.cwd.is_none() {
+        own.launch.cwd = Some(std::env::current_dir().ok()?);
+    }
+    Some(own)
+}
+
+fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
+    if let Some(mut hopeless) = found.hopeless {
+        for id in coverage::covered(hopeless.judge.revision()) {
+            hopeless.judge.blocked(&id, hopeless.by);
+        }
+        report.judgements = settle(run, vec![hopeless.judge]);
+        return;
+    }
+    report.target.server_info = found.server_info();
+    report.target.unknown_revisions.clone_from(&found.unknown);
+    report.target.remarks.clone_from(&found.remarks);
+    report.target.revisions = found
+        .claimed
+        .iter()
+        .map(|c| c.revision.to_string())
+        .collect();
+    let opening = found.opening();
+    let per_revision = checks::checks().count() + 2;
+    run.plan(found.claimed.len() * per_revision + 1);
+    let judges: Mutex<Vec<Judge>> = Mutex::new(Vec::new());
+    let facts = Mutex::new(Vec::new());
+    let mut tasks: VecDeque<Box<dyn FnOnce() + Send + '_>> = VecDeque::new();
+    // The opening waits most, so it begins first.
+    tasks.push_back(Box::new(|| {
+        let heard = opening::judge(run, &opening);
+        if !run.progress.interrupted() {
+            lock(&judges).extend(heard);
+        }
+    }));
+    for claim in found.claimed {
+        let (judges, facts) = (&judges, &facts);
+        tasks.push_back(Box::new(move || {
+            if run.progress.interrupted() {
+                return;
+            }
+            let (judge, seen) = session::judge_revision(run, claim);
+            if !run.progress.interrupted() {
+                lock(judges).push(judge);
+                lock(facts).push(seen);
+            }
+        }));
+    }
+    run_side_by_side(run.options.jobs, tasks);
+    let judges = judges
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    report.judgements = settle(run, judges);
+    let facts = facts
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    report.target.uncalled_tools = uncalled(&run.options.call, &facts);
+    if !run.progress.interrupted() {
+        crate::profiles::judge(run.options, &facts, report, &run.processes);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn run_side_by_side(jobs: usize, tasks: VecDeque<Box<dyn FnOnce() + Send + '_>>) {
+    let workers = jobs.clamp(1, tasks.len().max(1));
+    let queue = Mutex::new(tasks);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                loop {
+                    let task = lock(&queue).pop_front();
+                    match task {
+                        Some(task) => task(),
+                        None => break,
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// One judgement for each requirement that was asked for, catalogue order, oldest revision first.
+fn settle(run: &Run<'_>, judges: Vec<Judge>) -> Vec<Judgement> {
+    let mut by_revision: Vec<Judge> = Vec::new();
+    for judge in judges {
+        match by_revision
+            .iter_mut()
+            .find(|j| j.revision() == judge.revision())
+        {
+            Some(known) => known.merge(judge),
+            None => by_revision.push(judge),
+        }
+    }
+    by_revision.sort_by_key(Judge::revision);
+    let mut judgements = Vec::new();
+    for judge in by_revision {
+        let revision = judge.revision();
+        let covered = coverage::covered(revision);
+        let wanted: Vec<&Requirement> = requirement::catalogue()
+            .iter()
+            .filter(|r| covered.contains(r.id.as_str()) && run.wants_one(&r.id))
+            .collect();
+        judgements.extend(judge.settle(wanted.into_iter()));
+    }
+    let order: std::collections::HashMap<&str, usize> = requirement::catalogue()
+        .iter()
+        .enumerate()
+        .map(|(index, requirement)| (requirement.id.as_str(), index))
+        .collect();
+    judgements.sort_by_key(|j| order.get(j.requirement.as_str()).copied());
+    judgements
+}
+
+fn uncalled(policy: &CallPolicy, facts: &[checks::Facts]) -> Vec<String> {
+    let mut names: Vec<String> = facts
+        .iter()
+        .flat_map(|facts| facts.items("tools/list"))
+        .filter(|tool| !checks::may_call(policy, tool))
+        .filter_map(|tool| tool.get("name")?.as_str().map(str::to_owned))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Whether a check runs in a session.
+fn runs_in(check: &checks::Check, revision: Revision, session: Session) -> bool {
+    check.session == session && check.span.contains(revision)
+}

@@ -1,0 +1,224 @@
+//! What holds before a revision is chosen: silence until the first message, and the answer to a
+//! version that nobody has. One process, whatever the number of revisions; its verdicts count in
+//! each of them.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::detect::Opening;
+use super::session::{after, initialize_params};
+use super::{Judge, Run};
+use crate::checks::exchange::{Exchange, Kind, evidence_since};
+use crate::client::{Client, Reply};
+use crate::spec::requirement::Breach;
+use crate::spec::{Era, Revision};
+use crate::verdict::Evidence;
+use crate::wire::Event;
+
+/// A version that no server has.
+const BOGUS: &str = "1999-01-01";
+const SILENT: &str = "stdio.silent-until-addressed";
+const COUNTER: &str = "lifecycle.version.counter-offer";
+const LATEST: &str = "lifecycle.version.counter-offer-latest";
+const REJECTED: &str = "versioning.initialize-rejected";
+const NAMES: &str = "versioning.initialize-names-versions";
+
+/// Judges the opening; one judge for each revision.
+pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
+    run.step("opening");
+    let mut judges: Vec<Judge> = opening.revisions.iter().map(|r| Judge::new(*r)).collect();
+    for judge in &mut judges {
+        judge.enter("opening");
+    }
+    if !run.wants(&[SILENT, COUNTER, LATEST, REJECTED, NAMES]) {
+        return judges;
+    }
+    let options = run.options;
+    let revision = opening
+        .revisions
+        .first()
+        .copied()
+        .unwrap_or(Revision::V2025_11_25);
+    let Ok(mut client) = Client::start(&options.launch, options.limits, revision) else {
+        for judge in &mut judges {
+            judge.error(SILENT, "A new process could not be started.");
+        }
+        return judges;
+    };
+    run.started_process();
+    // As long as the server took to answer when it was greeted, and then some: what it writes at
+    // its start it has written by then.
+    let patience = options
+        .limits
+        .quiet
+        .max(opening.startup * 3 / 2)
+        .min(Duration::from_secs(2));
+    client.listen(patience);
+    silence(&client, revision, &mut judges);
+    let from = client.log().len();
+    let id = client.fresh_id();
+    let request = serde_json::json!({
+        "jsonrpc": "2.0", "id": id, "method": "initialize", "params": initialize_params(BOGUS),
+    });
+    client.send(format!("{request}\n").as_bytes());
+    let reply = client.reply(&id, after(options.limits.startup));
+    let evidence = evidence_since(client.log(), from, 6);
+    for judge in &mut judges {
+        let era = judge.revision().era();
+        if era == Era::Handshake {
+            counter_offer(judge, &reply, &evidence, opening);
+        } else if opening.handshake {
+            for rule in [REJECTED, NAMES] {
+                judge.not_applicable(rule, "The server speaks the handshake era too.");
+            }
+        } else {
+            initialize_rejected(judge, &reply, &evidence, opening);
+        }
+    }
+    client.into_child().stop(options.limits.stop);
+    judges
+}
+
+fn silence(client: &Client, revision: Revision, judges: &mut [Judge]) {
+    let exchange = Exchange::read(revision, client.log(), None, Map::new());
+    let evidence = evidence_since(client.log(), 0, 4);
+    let request = exchange
+        .received
+        .iter()
+        .any(|m| matches!(m.kind, Kind::Request(_)));
+    let wrote = client
+        .log()
+        .iter()
+        .any(|e| matches!(e.event, Event::Received(_)));
+    let fault = if !exchange.strange.is_empty() {
+        Some((
+            Breach::Fail,
+            "The server writes something that is no message before it was spoken to.",
+        ))
+    } else if request {
+        Some((
+            Breach::Fail,
+            "The server sends a request before it was spoken to.",
+        ))
+    } else if wrote {
+        Some((
+            Breach::Warn,
+            "The server sends a message before it was spoken to.",
+        ))
+    } else {
+        None
+    };
+    for judge in judges {
+        match fault {
+            None => judge.holds(SILENT),
+            Some((breach, text)) => judge.broken_as(SILENT, breach, text, evidence.clone()),
+        }
+    }
+}
+
+fn counter_offer(judge: &mut Judge, reply: &Reply, evidence: &Evidence, opening: &Opening) {
+    let mut broken = |rule: &str, breach, text: String| {
+        judge.broken_as(rule, breach, text, evidence.clone());
+    };
+    match reply {
+        Reply::Result { result, .. } => {
+            let version = result.get("protocolVersion").and_then(Value::as_str);
+            match version {
+                Some(BOGUS) => broken(
+                    COUNTER,
+                    Breach::Fail,
+                    format!("The server accepts the version {BOGUS}, which does not exist."),
+                ),
+                Some(version) if Revision::parse(version).is_some() => {
+                    judge.holds(COUNTER);
+                    latest(judge, version, evidence, opening);
+                    return;
+                }
+                Some(version) if looks_like_version(version) => {
+                    judge.note(
+                        COUNTER,
+                        format!("The counter-offer {version} is no published revision."),
+                    );
+                }
+                _ => broken(
+                    COUNTER,
+                    Breach::Fail,
+                    format!("The answer to version {BOGUS} names no version."),
+                ),
+            }
+        }
+        Reply::Error { error, .. } => {
+            let listed = error
+                .pointer("/data/supported")
+                .is_some_and(Value::is_array);
+            let breach = if listed { Breach::Warn } else { Breach::Fail };
+            broken(
+                COUNTER,
+                breach,
+                format!("An unknown version gives an error, not a counter-offer: {error}"),
+            );
+        }
+        Reply::Silence => broken(
+            COUNTER,
+            Breach::Fail,
+            format!("`initialize` with version {BOGUS} is not answered."),
+        ),
+        Reply::Gone => broken(
+            COUNTER,
+            Breach::Fail,
+            format!("`initialize` with version {BOGUS} ends the server."),
+        ),
+    }
+    judge.blocked(LATEST, COUNTER);
+}
+
+/// Dates, `DRAFT-…` and the like: something that could be a version.
+fn looks_like_version(text: &str) -> bool {
+    text.chars().any(|c| c.is_ascii_digit()) && text.len() <= 40
+}
+
+fn latest(judge: &mut Judge, offered: &str, evidence: &Evidence, opening: &Opening) {
+    let newest = opening
+        .revisions
+        .iter()
+        .filter(|revision| revision.era() == Era::Handshake)
+        .max();
+    match newest {
+        Some(newest) if offered < newest.as_str() => judge.broken(
+            LATEST,
+            format!("The server offers {offered}, though it speaks {newest}."),
+            evidence.clone(),
+        ),
+        _ => judge.holds(LATEST),
+    }
+}
+
+fn initialize_rejected(judge: &mut Judge, reply: &Reply, evidence: &Evidence, opening: &Opening) {
+    match reply {
+        Reply::Error { error, .. } => {
+            judge.holds(REJECTED);
+            let text = error.to_string();
+            if opening
+                .discovered
+                .iter()
+                .any(|version| text.contains(version.as_str()))
+            {
+                judge.holds(NAMES);
+            } else {
+                let message = "The error for `initialize` names no version that the server speaks.";
+                judge.broken(NAMES, message, evidence.clone());
+            }
+        }
+        Reply::Result { .. } => {
+            for rule in [REJECTED, NAMES] {
+                judge.not_applicable(rule, "The server answers `initialize`.");
+            }
+        }
+        Reply::Silence | Reply::Gone => {
+            let message = "`initialize` is not answered; an error of any code is due.";
+            judge.broken(REJECTED, message, evidence.clone());
+            judge.blocked(NAMES, REJECTED);
+        }
+    }
+}

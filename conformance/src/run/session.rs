@@ -1,0 +1,483 @@
+//! The processes in which one revision is judged: one that all checks of valid traffic share, one
+//! that is handled roughly, and one each for the checks that want it so.
+//!
+//! A check after which the server does not answer any more is run once more, alone in a new
+//! process, and only that run counts; the others go on in yet another process.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::detect::Claim;
+use super::{Judge, Run, runs_in};
+use crate::checks::exchange::{Exchange, Kind, evidence_since};
+use crate::checks::{self, Check, Context, Facts, Session};
+use crate::client::{Client, Reply};
+use crate::spec::requirement::{self, Breach};
+use crate::spec::{Era, Revision};
+use crate::wire::{Ended, EndedBy, Entry, Event};
+
+/// A process that has ended, with what was declared to it.
+struct Finished {
+    ended: Ended,
+    client: Map<String, Value>,
+}
+
+/// A place for one live process of the server at a time.
+pub(super) struct Slot<'a> {
+    run: &'a Run<'a>,
+    revision: Revision,
+    declare: Map<String, Value>,
+    live: Option<Client>,
+    finished: Vec<Finished>,
+    /// A new process did not answer the first cheap request: nothing more is asked of any.
+    deaf: bool,
+}
+
+impl<'a> Slot<'a> {
+    fn new(run: &'a Run<'a>, revision: Revision, declare: Map<String, Value>) -> Self {
+        Self {
+            run,
+            revision,
+            declare,
+            live: None,
+            finished: Vec::new(),
+            deaf: false,
+        }
+    }
+
+    /// A process after its handshake: the live one, or a new one. `None` when it cannot be had.
+    fn client(&mut self) -> Option<&mut Client> {
+        if self.live.is_none() {
+            let mut client = self.start()?;
+            if !matches!(client.hello(), Reply::Result { .. }) {
+                self.retire_one(client);
+                return None;
+            }
+            client.initialized();
+            self.live = Some(client);
+        }
+        self.live.as_mut()
+    }
+
+    fn start(&self) -> Option<Client> {
+        let options = self.run.options;
+        let mut client = Client::start(&options.launch, options.limits, self.revision).ok()?;
+        self.run.started_process();
+        client.declare(self.declare.clone());
+        Some(client)
+    }
+
+    /// After a check that was not answered: does a new process answer anything at all? One that
+    /// does not would cost a limit for every check to come.
+    fn listen_for_life(&mut self, judge: &mut Judge) {
+        let Some(client) = self.client() else {
+            return;
+        };
+        let from = client.log().len();
+        if client.barrier() {
+            return;
+        }
+        let evidence = evidence_since(client.log(), from, 6);
+        let message = "After the greeting a plain request is not answered; no more was asked.";
+        judge.broken("jsonrpc.response.exactly-one", message, evidence);
+        self.deaf = true;
+    }
+
+    fn retire(&mut self) {
+        if let Some(client) = self.live.take() {
+            self.retire_one(client);
+        }
+    }
+
+    fn retire_one(&mut self, client: Client) {
+        let patience = self.run.options.limits.stop;
+        let ended = client.into_child().stop(patience);
+        self.finished.push(Finished {
+            ended,
+            client: self.declare.clone(),
+        });
+    }
+}
+
+/// Judges a server in one revision. The claim brings the process that was greeted already.
+pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
+    let revision = claim.revision;
+    let mut judge = Judge::new(revision);
+    let mut facts = claim.facts();
+    hello(&mut judge, revision);
+
+    let mut shared = Slot::new(run, revision, Map::new());
+    let mut client = claim.client;
+    client.initialized();
+    shared.live = Some(client);
+    run_check(run, &mut shared, &checks::GATHER, &mut facts, &mut judge);
+    for check in checks::checks().filter(|c| runs_in(c, revision, Session::Shared)) {
+        run_check(run, &mut shared, check, &mut facts, &mut judge);
+    }
+    let survived = shared.live.is_some();
+    shared.retire();
+    if survived {
+        judge.holds("stdio.survives-valid-traffic");
+    }
+    exit_at_end_of_input(run, &mut shared, &mut judge);
+
+    let mut rough = Slot::new(run, revision, checks::full_client(revision));
+    rough.deaf = shared.deaf;
+    if !rough.deaf
+        && run.wants(&[
+            "lifecycle.no-requests-before-initialized",
+            "ping.before-initialized",
+        ])
+    {
+        before_initialized(run, &mut rough, &mut judge);
+    }
+    for check in checks::checks().filter(|c| runs_in(c, revision, Session::Rough)) {
+        run_check(run, &mut rough, check, &mut facts, &mut judge);
+    }
+    rough.retire();
+
+    let mut own = Slot::new(run, revision, Map::new());
+    own.deaf = shared.deaf;
+    for check in checks::checks().filter(|c| runs_in(c, revision, Session::Own)) {
+        run_check(run, &mut own, check, &mut facts, &mut judge);
+        own.retire();
+    }
+    dual_era(&facts, &mut judge);
+    blocked_by_lists(&mut judge);
+    for slot in [shared, rough, own] {
+        observe(
+            &slot.finished,
+            revision,
+            &facts,
+            run.options.limits.request,
+            &mut judge,
+        );
+    }
+    (judge, facts)
+}
+
+/// The greeting was answered, else nobody would be here.
+fn hello(judge: &mut Judge, revision: Revision) {
+    judge.enter("hello");
+    match revision.era() {
+        Era::Handshake => {
+            judge.holds("lifecycle.initialize-response");
+            judge.holds("lifecycle.version.echo-supported");
+        }
+        Era::Stateless => judge.holds("discover.implemented"),
+    }
+}
+
+/// Where a list is not given, what is to be seen in it cannot be judged.
+fn blocked_by_lists(judge: &mut Judge) {
+    for area in ["tools", "resources", "prompts"] {
+        let list = format!("{area}.list.responds");
+        if !judge.is_broken(&list) {
+            continue;
+        }
+        for rule in requirement::catalogue().iter().filter(|r| r.area == area) {
+            if !judge.heard_of(&rule.id) {
+                judge.blocked(&rule.id, &list);
+            }
+        }
+    }
+}
+
+fn dual_era(facts: &Facts, judge: &mut Judge) {
+    judge.enter("versioning.dual-era");
+    let rules = ["versioning.dual-era.modern", "versioning.dual-era.legacy"];
+    for rule in rules {
+        if facts.dual_era {
+            judge.holds(rule);
+        } else {
+            judge.not_applicable(rule, "The server speaks the stateless era alone.");
+        }
+    }
+}
+
+fn run_check(
+    run: &Run<'_>,
+    slot: &mut Slot<'_>,
+    check: &Check,
+    facts: &mut Facts,
+    judge: &mut Judge,
+) {
+    // The lists are what the other checks stand on: they are read whatever is asked for.
+    let gathers = check.name == checks::GATHER.name;
+    if !gathers && !run.wants(check.requirements) {
+        return;
+    }
+    run.step(check.name);
+    for alone in [false, true] {
+        if run.out_of_time() {
+            return unjudged(judge, check, "The time for the whole run was up.");
+        }
+        if alone {
+            slot.retire();
+            slot.listen_for_life(judge);
+        }
+        if slot.deaf {
+            judge.enter(check.name);
+            for id in check.requirements {
+                judge.blocked(id, "jsonrpc.response.exactly-one");
+            }
+            return;
+        }
+        let Some(client) = slot.client() else {
+            return unjudged(
+                judge,
+                check,
+                "A new process of the server did not answer the greeting.",
+            );
+        };
+        let start = client.log().len();
+        let mut heard = Judge::new(judge.revision());
+        heard.enter(check.name);
+        let mut ctx = Context {
+            client,
+            facts,
+            judge: &mut heard,
+            call: &run.options.call,
+            start,
+            doubtful: false,
+        };
+        check.put_to(&run.options.launch, &mut ctx);
+        let doubtful = ctx.doubtful;
+        let fit = check.session == Session::Own || client.barrier();
+        if fit && !doubtful {
+            keep(client, start, heard, judge);
+            return;
+        }
+        if alone {
+            if !fit && check.session == Session::Shared {
+                not_survived(client, start, check, &mut heard);
+            }
+            keep(client, start, heard, judge);
+            slot.retire();
+            return;
+        }
+    }
+}
+
+fn unjudged(judge: &mut Judge, check: &Check, why: &str) {
+    judge.enter(check.name);
+    for id in check.requirements {
+        judge.error(id, why);
+    }
+}
+
+/// Takes over what a check said; breaches get the exchange as a transcript.
+fn keep(client: &Client, start: usize, mut heard: Judge, judge: &mut Judge) {
+    if heard.broken_ids().next().is_some() {
+        let log = client.log().get(start..).unwrap_or_default();
+        let header = crate::transcript::Header {
+            checks: heard.broken_ids().map(str::to_owned).collect(),
+            revision: heard.revision(),
+            about: "Recorded by `touchstone check`.".to_owned(),
+        };
+        let text = crate::transcript::record(log, &header);
+        heard.transcribe(|_, _| text.clone());
+    }
+    judge.merge(heard);
+}
+
+/// Valid traffic, and the server answers no more.
+fn not_survived(client: &mut Client, start: usize, check: &Check, judge: &mut Judge) {
+    const RULE: &str = "stdio.survives-valid-traffic";
+    let how = match client.child().exited() {
+        Some(status) => format!("the server ended ({status})"),
+        None => "the server does not answer any more".to_owned(),
+    };
+    let mut evidence = evidence_since(client.log(), start, 12);
+    evidence.stderr = last_lines(&client.child().stderr(), 10);
+    let message = format!("After the valid requests of `{}` {how}.", check.name);
+    judge.broken(RULE, message, evidence);
+}
+
+/// The last lines of a text.
+pub(super) fn last_lines(text: &str, most: usize) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    lines
+        .iter()
+        .skip(lines.len().saturating_sub(most))
+        .map(|line| crate::checks::exchange::shorten(line, 500))
+        .collect()
+}
+
+/// How the shared process ended when its input did; a bad end must show twice.
+fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
+    const RULES: [&str; 2] = ["stdio.exit-on-eof", "stdio.exit-on-eof-legacy"];
+    if !run.wants(&RULES) {
+        return;
+    }
+    judge.enter("stdio.end-of-input");
+    let good = |slot: &Slot<'_>| {
+        slot.finished
+            .last()
+            .is_some_and(|f| f.ended.by == EndedBy::EndOfInput)
+    };
+    if !good(slot) {
+        if slot.client().is_none() {
+            RULES
+                .iter()
+                .for_each(|rule| judge.error(rule, "A new process did not answer the greeting."));
+            return;
+        }
+        slot.retire();
+    }
+    let Some(last) = slot.finished.last() else {
+        return;
+    };
+    if last.ended.by == EndedBy::EndOfInput {
+        for rule in RULES {
+            if last.ended.left_behind {
+                judge.note(
+                    rule,
+                    "The process exits, but leaves another of its group behind.",
+                );
+            } else {
+                judge.holds(rule);
+            }
+        }
+        return;
+    }
+    let limit = run.options.limits.stop.as_secs_f32();
+    let message = match last.ended.by {
+        EndedBy::Kill => format!(
+            "Neither the end of input nor TERM ends the server within {limit} s; it had to be killed."
+        ),
+        EndedBy::Itself => "The server ended before its input did.".to_owned(),
+        _ => format!(
+            "The server does not exit within {limit} s of the end of its input; TERM ended it."
+        ),
+    };
+    let evidence = evidence_since(&last.ended.log, last.ended.log.len().saturating_sub(4), 6);
+    for rule in RULES {
+        judge.broken_as(rule, Breach::Warn, message.clone(), evidence.clone());
+    }
+}
+
+/// Between the handshake's answer and `initialized` the server sends no request but ping, and
+/// answers ours.
+fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
+    const REQUESTS: &str = "lifecycle.no-requests-before-initialized";
+    const PING: &str = "ping.before-initialized";
+    if slot.revision.era() == Era::Stateless {
+        return;
+    }
+    judge.enter("lifecycle.before-initialized");
+    let Some(mut client) = slot.start() else {
+        return;
+    };
+    if !matches!(client.hello(), Reply::Result { .. }) {
+        for rule in [REQUESTS, PING] {
+            judge.error(rule, "A new process did not answer the greeting.");
+        }
+        slot.retire_one(client);
+        return;
+    }
+    let from = client.log().len();
+    match client.request("ping", None) {
+        Reply::Result { .. } => judge.holds(PING),
+        reply => {
+            let said = match reply {
+                Reply::Error { error, .. } => format!("an error: {error}"),
+                _ => "no answer".to_owned(),
+            };
+            let evidence = evidence_since(client.log(), from, 6);
+            judge.broken_as(
+                PING,
+                Breach::Warn,
+                format!("`ping` before `initialized` gave {said}."),
+                evidence,
+            );
+        }
+    }
+    client.listen(run.options.limits.quiet);
+    let exchange = Exchange::read(slot.revision, client.log(), None, Map::new());
+    let early = exchange
+        .received
+        .iter()
+        .find(|message| matches!(message.kind, Kind::Request(method) if method != "ping"));
+    match early {
+        Some(message) => {
+            let text = "The server sent a request before `initialized`.";
+            judge.broken(REQUESTS, text, exchange.evidence(message));
+        }
+        None => judge.holds(REQUESTS),
+    }
+    client.initialized();
+    slot.live = Some(client);
+}
+
+/// Every conversation is read by every observer.
+fn observe(
+    finished: &[Finished],
+    revision: Revision,
+    facts: &Facts,
+    patience: Duration,
+    judge: &mut Judge,
+) {
+    for one in finished {
+        let mut exchange = Exchange::read(
+            revision,
+            &one.ended.log,
+            Some(facts.capabilities.clone()),
+            one.client.clone(),
+        );
+        exchange.patience = patience;
+        observe_log(&exchange, judge);
+    }
+}
+
+/// One conversation is read by every observer; breaches get the lines that show them as a
+/// transcript.
+pub(super) fn observe_log(exchange: &Exchange<'_>, judge: &mut Judge) {
+    let mut heard = Judge::new(exchange.revision);
+    for observer in checks::observers() {
+        heard.enter(observer.name);
+        (observer.read)(exchange, &mut heard);
+    }
+    heard.transcribe(|id, evidence| excerpt(id, exchange.revision, exchange.log, &evidence.at));
+    judge.merge(heard);
+}
+
+/// The lines that show a breach as a transcript: the requests among them, or, where there is none,
+/// all that was sent before.
+fn excerpt(id: &str, revision: Revision, log: &[Entry], at: &[usize]) -> String {
+    /// Longer lines are about their length, and not what shows something else.
+    const LONGEST: usize = 64 << 10;
+    let sent = |index: &usize| matches!(&log.get(*index).map(|e| &e.event), Some(Event::Sent(_)));
+    let last = at.iter().copied().max().unwrap_or_default();
+    let requests = at.iter().any(sent);
+    let part: Vec<Entry> = log
+        .iter()
+        .enumerate()
+        .filter(|(index, entry)| match &entry.event {
+            Event::Sent(bytes) if !requests => *index < last && bytes.len() < LONGEST,
+            _ => at.contains(index),
+        })
+        .map(|(_, entry)| entry.clone())
+        .collect();
+    let header = crate::transcript::Header {
+        checks: vec![id.to_owned()],
+        revision,
+        about: "Recorded by `touchstone check`.".to_owned(),
+    };
+    crate::transcript::record(&part, &header)
+}
+
+/// An `initialize` request for a version, as the client would send it.
+pub(super) fn initialize_params(version: &str) -> Value {
+    json!({
+        "protocolVersion": version,
+        "capabilities": {},
+        "clientInfo": {"name": "touchstone", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+/// A moment that far from now.
+pub(super) fn after(time: Duration) -> Instant {
+    Instant::now() + time
+}

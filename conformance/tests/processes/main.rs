@@ -1,0 +1,35 @@
+//! Tests that need a server process. The test binary plays that server itself: it starts itself
+//! again with `--act NAME`, so nothing but Rust is needed on the machine.
+
+// A test may unwrap; without the usual harness clippy cannot see that this is one.
+#![allow(clippy::unwrap_used)]
+
+mod act;
+mod client;
+mod transcript;
+mod wire;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// A test for each function named.
+macro_rules! trials {
+    ($($name:ident),* $(,)?) => {
+        vec![$(libtest_mimic::Trial::test(
+            concat!(module_path!(), "::", stringify!($name)),
+            || { $name(); Ok(()) },
+        )),*]
+    };
+}
+pub(crate) use trials;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    if args.next().as_deref() == Some("--act") {
+        return act::act(&args.next().expect("the name of an act"));
+    }
+    let trials: Vec<Trial> = [wire::all(), client::all(), transcript::all()]
+        .into_iter()
+        .flatten()
+        .collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
