@@ -141,7 +141,11 @@ impl Toolchain {
     fn build(&self, tool: Build, arguments: &Members, watch: Watch<'_>) -> Result<Outcome, Stop> {
         let (sources, entry) = tree(arguments)?;
         let sakura = sources.iter().all(|(path, _)| path.ends_with(".sakura"));
-        let purpose = if sakura { Purpose::Sakura } else { Purpose::Build };
+        let purpose = if sakura {
+            Purpose::Sakura
+        } else {
+            Purpose::Build
+        };
         let toolchain = self.find(purpose, watch)?;
         if !self.cache.is_on() {
             let built = self.work(tool, &toolchain, &sources, entry, watch)?;
