@@ -34,7 +34,8 @@ pub struct Name {
 
 /// A declaration.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
+// There are few of them, and functions, the largest, are the most.
+#[allow(missing_docs, clippy::large_enum_variant)]
 pub enum Item {
     Import(Import),
     Type(TypeDecl),

@@ -116,6 +116,9 @@ struct Local {
     refined: Option<Arc<str>>,
 }
 
+/// Names in scope with their types.
+type Bindings = Vec<(Arc<str>, Ty)>;
+
 struct Exhaustive<'a> {
     ty: Ty,
     arms: &'a [Arm],
@@ -141,7 +144,7 @@ struct Checker<'a> {
     unused: Vec<(Ty, Span)>,
     matches: Vec<Exhaustive<'a>>,
     recovers: Vec<(usize, Sym, Span)>,
-    holes: Vec<(Name, Ty, Vec<(Arc<str>, Ty)>)>,
+    holes: Vec<(Name, Ty, Bindings)>,
     complex: bool,
 }
 
@@ -715,10 +718,10 @@ impl<'a> Checker<'a> {
     }
 
     fn judge_regions(&mut self, filled: &[Filled]) {
-        for index in 0..self.regions.len() {
-            match &self.regions[index] {
+        for (region, filled) in self.regions.iter().zip(filled) {
+            match region {
                 Region::Condition => {
-                    for (label, (span, what)) in &filled[index] {
+                    for (label, (span, what)) in filled {
                         let set = BTreeSet::from([label.clone()]);
                         let message =
                             format!("a condition only looks: `{what}` needs {}", show_row(&set));
@@ -730,7 +733,7 @@ impl<'a> Checker<'a> {
                         labels: BTreeSet::new(),
                         tail: Some(*var),
                     });
-                    for (label, (span, what)) in &filled[index] {
+                    for (label, (span, what)) in filled {
                         if row.labels.contains(label) {
                             continue;
                         }

@@ -1276,10 +1276,9 @@ impl<'l, 'e> Builder<'l, 'e> {
             borrowed: self.borrowed,
             too_large: false,
         };
-        captured
-            .iter()
-            .chain(params)
-            .for_each(|name| drop(inner.declare(name)));
+        for name in captured.iter().chain(params) {
+            inner.declare(name);
+        }
         fill(&mut inner);
         inner.op(Op::Return, span);
         match inner.finish((captured.len() + params.len()) as u32) {

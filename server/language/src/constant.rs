@@ -6,7 +6,7 @@ use crate::names::Scope;
 /// A value known from the text alone.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
-pub enum Const {
+pub(crate) enum Const {
     Int(i64),
     Float(f64),
     Bool(bool),
@@ -15,7 +15,7 @@ pub enum Const {
 }
 
 /// The value of `expr` when `names` hold the values given, if the text alone tells.
-pub fn value(expr: &Expr, names: &[(&str, Const)], scope: &Scope) -> Option<Const> {
+pub(crate) fn value(expr: &Expr, names: &[(&str, Const)], scope: &Scope) -> Option<Const> {
     let eval = |e: &Expr| value(e, names, scope);
     Some(match &expr.kind {
         ExprKind::Int(n) => Const::Int(*n),

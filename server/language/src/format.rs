@@ -345,13 +345,16 @@ fn spaced(node: &SyntaxNode) -> Doc {
     let mut before: Option<Kind> = None;
     for element in significant(node) {
         let kind = element.kind();
-        let glued = match (before, kind) {
-            (None, _) => true,
-            (_, Kind::Comma | Kind::Colon | Kind::RParen | Kind::Gt | Kind::Dot) => true,
-            (Some(Kind::LParen | Kind::Lt | Kind::Dot | Kind::DotDot), _) => true,
-            (_, Kind::Generics | Kind::TyArgs | Kind::Args) => true,
-            _ => false,
-        };
+        let after_opening = matches!(
+            before,
+            None | Some(Kind::LParen | Kind::Lt | Kind::Dot | Kind::DotDot)
+        );
+        let closes = matches!(
+            kind,
+            Kind::Comma | Kind::Colon | Kind::RParen | Kind::Gt | Kind::Dot
+        );
+        let belongs = matches!(kind, Kind::Generics | Kind::TyArgs | Kind::Args);
+        let glued = after_opening || closes || belongs;
         if !glued {
             out.push(text(" "));
         }

@@ -13,10 +13,10 @@ use crate::names::full;
 use crate::value::{self, Layout, List, Map, Value, show_float};
 
 /// The number of a function in the table.
-pub type Native = usize;
+pub(crate) type Native = usize;
 
 /// What a running function of the machine can use.
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     /// The world.
     pub host: &'a mut dyn Host,
     /// Shapes of the standard library's types.
@@ -450,7 +450,7 @@ const TABLE: &[(&str, Function)] = &[
 ];
 
 /// The function that a symbol of the standard library declares, if it is one of the machine's.
-pub fn find(sym: &str) -> Option<Native> {
+pub(crate) fn find(sym: &str) -> Option<Native> {
     static INDEX: OnceLock<HashMap<&'static str, usize>> = OnceLock::new();
     let index = INDEX.get_or_init(|| {
         TABLE
@@ -463,12 +463,12 @@ pub fn find(sym: &str) -> Option<Native> {
 }
 
 /// All symbols of the table.
-pub fn symbols() -> impl Iterator<Item = &'static str> {
+pub(crate) fn symbols() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
 /// Runs a function of the machine on its arguments.
-pub fn run(native: Native, context: &mut Context, args: &mut [Value]) -> Outcome {
+pub(crate) fn run(native: Native, context: &mut Context, args: &mut [Value]) -> Outcome {
     let (_, function) = TABLE
         .get(native)
         .ok_or_else(|| broken("no such function"))?;
@@ -601,7 +601,7 @@ fn chars(c: &mut Context, s: &str) -> Outcome {
 }
 
 /// Adds the form in which a string shows a value; None if it shows no such values.
-pub fn push_text(out: &mut String, value: &Value) -> Option<()> {
+pub(crate) fn push_text(out: &mut String, value: &Value) -> Option<()> {
     match value {
         Value::Str(s) => out.push_str(s),
         Value::Int(n) => drop(write!(out, "{n}")),

@@ -12,7 +12,7 @@ use crate::types::{self, Instance, Ty, TyKind, short};
 /// What is known about the arms.
 #[derive(Debug, PartialEq)]
 #[allow(missing_docs)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// Every value has an arm; these arms (by number) are never reached.
     Fine { unreachable: Vec<usize> },
     /// Examples of values without an arm, as patterns.
@@ -22,7 +22,7 @@ pub enum Verdict {
 }
 
 /// Whether a pattern takes every value of its type, judged by its form alone.
-pub fn irrefutable_head(pattern: &Pattern) -> bool {
+pub(crate) fn irrefutable_head(pattern: &Pattern) -> bool {
     matches!(
         pattern.kind,
         PatternKind::Wild | PatternKind::Bind(_) | PatternKind::Unit | PatternKind::Error
@@ -61,7 +61,7 @@ struct Judge<'a> {
 }
 
 /// Judges the arms of a match on a value of type `ty`.
-pub fn judge(env: &Env, scope: &Scope, ty: &Ty, arms: &[Arm]) -> Verdict {
+pub(crate) fn judge(env: &Env, scope: &Scope, ty: &Ty, arms: &[Arm]) -> Verdict {
     let mut judge = Judge {
         env,
         scope,

@@ -329,10 +329,10 @@ fn anything(ty: &Ty) -> Ty {
     match &**ty {
         TyKind::Var(_) => Arc::new(TyKind::Error),
         TyKind::Con { name, args, .. } => {
-            crate::types::con(name, args.iter().map(|a| anything(a)).collect())
+            crate::types::con(name, args.iter().map(anything).collect())
         }
         TyKind::Fn { params, ret, .. } => crate::types::function(
-            params.iter().map(|p| anything(p)).collect(),
+            params.iter().map(anything).collect(),
             anything(ret),
             Default::default(),
         ),

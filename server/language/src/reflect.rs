@@ -15,7 +15,7 @@ use crate::value::Layout;
 
 /// A type where it is written, with what its type parameters stand for.
 #[derive(Clone)]
-pub struct Form<'e> {
+pub(crate) struct Form<'e> {
     /// The type.
     pub ty: &'e TypeExpr,
     /// What names in it mean.
@@ -25,7 +25,7 @@ pub struct Form<'e> {
 
 /// What a type is, aliases followed.
 #[allow(missing_docs)]
-pub enum Opened<'e> {
+pub(crate) enum Opened<'e> {
     Int,
     Float,
     Bool,
@@ -56,7 +56,7 @@ pub enum Opened<'e> {
 
 impl<'e> Form<'e> {
     /// A type as a parameter or a result of a declaration in the scope's module writes it.
-    pub fn new(ty: &'e TypeExpr, scope: Arc<Scope>) -> Self {
+    pub(crate) fn new(ty: &'e TypeExpr, scope: Arc<Scope>) -> Self {
         Self {
             ty,
             scope,
@@ -73,7 +73,7 @@ impl<'e> Form<'e> {
     }
 
     /// What the type is.
-    pub fn open(&self, env: &'e Env) -> Opened<'e> {
+    pub(crate) fn open(&self, env: &'e Env) -> Opened<'e> {
         self.open_at(env, 0)
     }
 
@@ -155,13 +155,13 @@ impl<'e> Form<'e> {
     }
 
     /// Whether the type is written without type arguments, so that its name says all.
-    pub fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         matches!(&self.ty.kind, TypeKind::Name(_, args) if args.is_empty()) && self.args.is_empty()
     }
 }
 
 /// The layout of a record or of a variant.
-pub fn layout(
+pub(crate) fn layout(
     sym: &Sym,
     variant: Option<(usize, &Arc<str>)>,
     fields: Vec<Arc<str>>,
@@ -181,7 +181,7 @@ pub fn layout(
 /// The conditions of all refined types that forms reach, each an entry for the compiler, found
 /// again by the address of the condition.
 #[derive(Default)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     /// What to compile.
     pub entries: Vec<Entry>,
     places: BTreeMap<usize, usize>,
@@ -194,7 +194,7 @@ fn address(ty: &TypeExpr) -> usize {
 
 impl Conditions {
     /// Collects the conditions that a form reaches.
-    pub fn collect<'e>(&mut self, env: &'e Env, form: &Form<'e>, what: &str) {
+    pub(crate) fn collect<'e>(&mut self, env: &'e Env, form: &Form<'e>, what: &str) {
         let mut todo = vec![form.clone()];
         while let Some(form) = todo.pop() {
             match form.open(env) {
@@ -229,15 +229,15 @@ impl Conditions {
                 }
                 Opened::List(item) | Opened::Option(item) => todo.push(item),
                 Opened::Map(key, value) => todo.extend([key, value]),
-                Opened::Record { sym, fields } => {
-                    if self.seen.insert((address(form.ty), sym)) {
-                        todo.extend(fields.into_iter().map(|(_, form)| form));
-                    }
+                Opened::Record { sym, fields }
+                    if self.seen.insert((address(form.ty), sym.clone())) =>
+                {
+                    todo.extend(fields.into_iter().map(|(_, form)| form));
                 }
-                Opened::Union { sym, variants } => {
-                    if self.seen.insert((address(form.ty), sym)) {
-                        todo.extend(variants.into_iter().flat_map(|(_, payload)| payload));
-                    }
+                Opened::Union { sym, variants }
+                    if self.seen.insert((address(form.ty), sym.clone())) =>
+                {
+                    todo.extend(variants.into_iter().flat_map(|(_, payload)| payload));
                 }
                 _ => {}
             }
@@ -245,7 +245,7 @@ impl Conditions {
     }
 
     /// The number of the entry that checks `condition`.
-    pub fn of(&self, condition: &Expr) -> Option<usize> {
+    pub(crate) fn of(&self, condition: &Expr) -> Option<usize> {
         self.places.get(&(&raw const *condition as usize)).copied()
     }
 }
@@ -253,7 +253,7 @@ impl Conditions {
 /// Bounds on a number, or on the length of a text or list, that a condition states.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[allow(missing_docs)]
-pub struct Bounds {
+pub(crate) struct Bounds {
     pub low: Option<f64>,
     pub low_open: bool,
     pub high: Option<f64>,

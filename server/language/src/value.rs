@@ -254,7 +254,8 @@ pub fn compare_within(
 
 /// How two values are ordered, however long it takes: for values whose size is known to be small.
 pub fn compare(a: &Value, b: &Value, total: bool) -> Option<Ordering> {
-    compare_within(a, b, total, &mut u64::MAX).flatten()
+    let mut steps = u64::MAX;
+    compare_within(a, b, total, &mut steps).flatten()
 }
 
 /// How many parts a value has, shared ones counted as often as they are met; counting stops

@@ -139,7 +139,7 @@ fn escape_end(text: &str, at: usize) -> usize {
 }
 
 /// What an escape stands for, if it is one.
-pub fn unescape(escape: &str) -> Option<char> {
+pub(super) fn unescape(escape: &str) -> Option<char> {
     match escape {
         r"\n" => Some('\n'),
         r"\t" => Some('\t'),
