@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 
 use crate::memory::config::MemoryArgs;
 use crate::toolchain::config::ToolchainArgs;
+use crate::workspace::config::WorkspaceArgs;
 
 /// An MCP server over stdio, for agents: it reads messages on stdin and answers on stdout.
 #[derive(Debug, Parser)]
@@ -36,6 +37,10 @@ pub struct Arguments {
     /// What the memory tools need.
     #[command(flatten)]
     pub memory: MemoryArgs,
+
+    /// What the workspace tools need.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
 }
 
 /// Why the server does not start.

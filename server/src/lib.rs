@@ -11,3 +11,4 @@ pub mod protocol;
 pub mod skills;
 pub mod stdio;
 pub mod toolchain;
+pub mod workspace;

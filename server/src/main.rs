@@ -16,6 +16,7 @@ use touchstone_server::skills::Skills;
 use touchstone_server::stdio::{End, Limits, Loop, Stopper};
 use touchstone_server::toolchain::config::Settings;
 use touchstone_server::toolchain::{Toolchain, rustc};
+use touchstone_server::workspace;
 
 /// With what the loop adds to stop the rest, the process is gone a second after its input.
 const GRACE: Duration = Duration::from_millis(600);
@@ -24,11 +25,16 @@ const GRACE: Duration = Duration::from_millis(600);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    // The server runs itself as the toolchain for Rust.
     let mut words = std::env::args_os().skip(1);
+    // As the first word: the toolchains that the server runs itself as, the language's tools, and
+    // the transactor of a shared memory.
     match words.next() {
         Some(word) if word == rustc::SUBCOMMAND => return rustc::main(words),
         Some(word) if word == transactor::SUBCOMMAND => return transactor::main(words),
+        Some(word) if word == workspace::toolchain::SUBCOMMAND => {
+            return workspace::toolchain::main(words);
+        }
+        Some(word) if word == workspace::cli::SUBCOMMAND => return workspace::cli::main(words),
         _ => {}
     }
     let arguments = match cli::parse(std::env::args_os()) {
@@ -79,8 +85,8 @@ fn usage(line: &str) -> ExitCode {
 
 /// The families that were asked for, in the order of this table.
 fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
-    let known = ["toolchain", "memory", "demo"];
-    let default = ["toolchain", "memory"];
+    let known = ["toolchain", "memory", "workspace", "demo"];
+    let default = ["toolchain", "memory", "workspace"];
     let wanted: Vec<&str> = match &arguments.tools {
         Some(names) => names.iter().map(String::as_str).collect(),
         None => default.to_vec(),
@@ -102,6 +108,10 @@ fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
     if wanted.contains(&"memory") {
         let settings = memory::config::from_process(&arguments.memory)?;
         families.push(Arc::new(memory::Family::open(&settings)?));
+    }
+    if wanted.contains(&"workspace") {
+        let settings = workspace::config::Settings::new(&arguments.workspace)?;
+        families.push(Arc::new(workspace::Family::open(settings)?));
     }
     if wanted.contains(&"demo") {
         families.push(Arc::new(Demo::default()));
