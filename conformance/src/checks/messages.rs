@@ -43,6 +43,7 @@ pub(super) const OBSERVERS: &[Observer] = &[
             "jsonrpc.response.result-xor-error",
             "jsonrpc.response.result-object",
             "jsonrpc.error.unreadable-id",
+            "cancellation.race-graceful",
         ],
         read: responses,
     },
@@ -242,6 +243,7 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
         }
     }
     unanswered(exchange, &count, judge);
+    let cancelled = cancelled(exchange);
     for (index, messages) in count {
         let SentKind::Request { id, .. } = &exchange.sent[index].kind else {
             continue;
@@ -249,8 +251,13 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
         if messages.len() > asked.get(&id.to_string()).copied().unwrap_or(1) {
             let mut lines = vec![exchange.sent[index].at];
             lines.extend(messages.iter().map(|m| m.at));
+            let rule = if cancelled.contains(&id.to_string()) {
+                "cancellation.race-graceful"
+            } else {
+                "jsonrpc.response.exactly-one"
+            };
             judge.broken(
-                "jsonrpc.response.exactly-one",
+                rule,
                 format!(
                     "The request with id {id} was answered {} times.",
                     messages.len()
@@ -302,6 +309,17 @@ fn unreadable(exchange: &Exchange<'_>) -> Vec<usize> {
     odd.chain(long).collect()
 }
 
+/// The ids of requests that we cancelled.
+fn cancelled(exchange: &Exchange<'_>) -> HashSet<String> {
+    let ids = exchange.sent.iter().filter_map(|sent| match &sent.kind {
+        SentKind::Notification { method, params } if method == "notifications/cancelled" => {
+            params.get("requestId").map(Value::to_string)
+        }
+        _ => None,
+    });
+    ids.collect()
+}
+
 /// Requests that were waited for and never answered: not those that were cancelled, nor those that
 /// stay open by their nature.
 fn unanswered(
@@ -309,16 +327,7 @@ fn unanswered(
     answered: &HashMap<usize, Vec<&Received<'_>>>,
     judge: &mut Judge,
 ) {
-    let cancelled: HashSet<String> = exchange
-        .sent
-        .iter()
-        .filter_map(|sent| match &sent.kind {
-            SentKind::Notification { method, params } if method == "notifications/cancelled" => {
-                params.get("requestId").map(Value::to_string)
-            }
-            _ => None,
-        })
-        .collect();
+    let cancelled = cancelled(exchange);
     let Some(end) = exchange.log.last().map(|entry| entry.at) else {
         return;
     };
@@ -330,7 +339,12 @@ fn unanswered(
             matches!(&exchange.log[sent.at].event, Event::Sent(bytes) if bytes.len() > SHORT);
         let waited = end.saturating_sub(exchange.log[sent.at].at) >= exchange.patience;
         let open = method == "subscriptions/listen" || cancelled.contains(&id.to_string());
-        if waited && !open && !long && !answered.contains_key(&index) {
+        // What stands in a batch, the rules of batches tell of.
+        let batched = exchange
+            .sent
+            .iter()
+            .any(|other| other.at == sent.at && matches!(other.kind, SentKind::Batch));
+        if waited && !open && !long && !batched && !answered.contains_key(&index) {
             judge.broken(
                 "jsonrpc.response.exactly-one",
                 format!("`{method}` with id {id} was never answered."),
