@@ -7,5 +7,6 @@
 pub mod cli;
 pub mod demo;
 pub mod protocol;
+pub mod skills;
 pub mod stdio;
 pub mod toolchain;

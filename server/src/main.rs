@@ -11,6 +11,7 @@ use signal_hook::iterator::Signals;
 use touchstone_server::cli::{self, Arguments, Problem};
 use touchstone_server::demo::Demo;
 use touchstone_server::protocol::{Family, Options, Server};
+use touchstone_server::skills::Skills;
 use touchstone_server::stdio::{End, Limits, Loop, Stopper};
 use touchstone_server::toolchain::config::Settings;
 use touchstone_server::toolchain::{Toolchain, rustc};
@@ -87,7 +88,9 @@ fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
     if wanted.contains(&"toolchain") {
         let settings = Settings::from_process(&arguments.toolchain);
         let settings = settings.map_err(|error| error.to_string())?;
-        families.push(Arc::new(Toolchain::new(settings)));
+        let toolchain: Arc<dyn Family> = Arc::new(Toolchain::new(settings));
+        families.push(toolchain.clone());
+        families.push(Arc::new(Skills::new(toolchain)));
     }
     if wanted.contains(&"demo") {
         families.push(Arc::new(Demo::default()));

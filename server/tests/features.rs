@@ -781,3 +781,35 @@ fn broken_arguments_and_failures_are_told_as_the_revision_wants_it() {
     let broken = json!({"name": "add", "arguments": {"a": 1}});
     assert_eq!(code(&mut older, "tools/call", broken), -32602);
 }
+
+#[test]
+fn the_skills_of_the_toolchain_are_resources_and_serve_a_prompt() {
+    let mut running = Running::session(&["--no-cache"]);
+    let list = result(&mut running, "resources/list", json!({}));
+    let resources = list["resources"].as_array().unwrap();
+    assert!(!resources.is_empty());
+    for resource in resources {
+        assert!(
+            resource["uri"]
+                .as_str()
+                .unwrap()
+                .starts_with("cja-skill://")
+        );
+        let read = result(
+            &mut running,
+            "resources/read",
+            json!({"uri": resource["uri"]}),
+        );
+        assert!(read["contents"][0]["text"].as_str().unwrap().len() > 100);
+    }
+    let reference = json!({"ref": {"type": "ref/prompt", "name": "write_program"},
+        "argument": {"name": "guide", "value": "run-a-program"}});
+    let completed = result(&mut running, "completion/complete", reference);
+    let guide = &completed["completion"]["values"][0];
+    let arguments = json!({"task": "Say hello.", "guide": guide});
+    let params = json!({"name": "write_program", "arguments": arguments});
+    let prompt = result(&mut running, "prompts/get", params);
+    assert_eq!(&prompt["messages"][0]["content"]["resource"]["uri"], guide);
+    let unknown = json!({"uri": "cja-skill://rust/no-such-skill"});
+    assert_eq!(code(&mut running, "resources/read", unknown), -32002);
+}

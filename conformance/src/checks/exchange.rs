@@ -205,26 +205,24 @@ pub fn evidence(log: &[Entry], indices: impl IntoIterator<Item = usize>) -> Evid
     }
 }
 
-/// The lines of a log from an index on, at most `most` of them: the first and the last ones.
+/// The entries of a log from an index on, at most `most` of them: the first and the last ones.
 pub fn evidence_since(log: &[Entry], from: usize, most: usize) -> Evidence {
-    let mut lines: Vec<verdict::Line> = log.iter().skip(from).flat_map(show).collect();
-    if lines.len() > most {
-        let head = most / 2;
-        let left_out = lines.len() - most;
-        let at_ms = lines[head].at_ms;
-        let tail = lines.split_off(lines.len() - (most - head));
-        lines.truncate(head);
-        lines.push(verdict::Line {
-            at_ms,
-            from: verdict::From::Event,
-            text: format!("({left_out} lines left out)"),
-        });
-        lines.extend(tail);
+    let entries = log.get(from..).unwrap_or_default();
+    if entries.len() <= most {
+        return evidence(log, from..log.len());
     }
-    Evidence {
-        exchange: lines,
-        ..Evidence::default()
-    }
+    let (head, tail) = (from + most / 2, log.len() - (most - most / 2));
+    let mut shown = evidence(log, from..head);
+    let after = evidence(log, tail..log.len());
+    let at_ms = shown.exchange.last().map_or(0, |line| line.at_ms);
+    shown.exchange.push(verdict::Line {
+        at_ms,
+        from: verdict::From::Event,
+        text: format!("({} lines left out)", tail - head),
+    });
+    shown.exchange.extend(after.exchange);
+    shown.at.extend(after.at);
+    shown
 }
 
 /// An entry of a log as lines for people.
@@ -355,10 +353,17 @@ fn read_sent_line(revision: Revision, at: usize, line: &[u8], sent: &mut Vec<Sen
             at,
             kind: sent_kind(&value),
         }),
-        Err(_) => sent.push(Sent {
-            at,
-            kind: SentKind::Odd { id: None },
-        }),
+        // A reader that mends what is no UTF-8 can read the id all the same.
+        Err(_) => {
+            let lossy = String::from_utf8_lossy(line);
+            let id = serde_json::from_str::<Value>(&lossy)
+                .ok()
+                .and_then(|value| value.get("id").cloned());
+            sent.push(Sent {
+                at,
+                kind: SentKind::Odd { id },
+            });
+        }
     }
 }
 

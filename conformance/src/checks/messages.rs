@@ -184,6 +184,13 @@ fn envelope(exchange: &Exchange<'_>, judge: &mut Judge) {
 
 fn no_batch_output(exchange: &Exchange<'_>, judge: &mut Judge) {
     use crate::wire::{Body, Event};
+    // An array that answers an array of ours is told by `batch.removed`.
+    let sent_array = exchange.log.iter().any(|entry| {
+        matches!(&entry.event, Event::Sent(bytes) if bytes.trim_ascii_start().starts_with(b"["))
+    });
+    if sent_array {
+        return;
+    }
     let array = exchange.log.iter().position(|entry| {
         matches!(&entry.event, Event::Received(line)
             if matches!(&line.body, Body::Json(json) if json.value.is_array()))
@@ -219,12 +226,7 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             *asked.entry(id.to_string()).or_default() += 1;
         }
     }
-    let odd: Vec<usize> = exchange
-        .sent
-        .iter()
-        .filter(|sent| matches!(sent.kind, SentKind::Odd { .. }))
-        .map(|sent| sent.at)
-        .collect();
+    let odd = unreadable(exchange);
     for message in &exchange.received {
         let Kind::Response { request } = message.kind else {
             continue;
@@ -258,6 +260,27 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             judge.holds("jsonrpc.response.exactly-one");
         }
     }
+}
+
+/// Where lines were sent that a server may refuse without reading their id: what is no message,
+/// batches, and lines longer than its bound may be.
+fn unreadable(exchange: &Exchange<'_>) -> Vec<usize> {
+    /// Shorter lines than this every server reads.
+    const SHORT: usize = 64 << 10;
+    let odd = exchange
+        .sent
+        .iter()
+        .filter(|sent| matches!(sent.kind, SentKind::Odd { .. } | SentKind::Batch))
+        .map(|sent| sent.at);
+    let long = exchange
+        .log
+        .iter()
+        .enumerate()
+        .filter_map(|(at, entry)| match &entry.event {
+            crate::wire::Event::Sent(bytes) if bytes.len() > SHORT => Some(at),
+            _ => None,
+        });
+    odd.chain(long).collect()
 }
 
 /// Requests that were waited for and never answered: not those that were cancelled, nor those that
@@ -315,10 +338,14 @@ fn stray(exchange: &Exchange<'_>, message: &Received<'_>, odd: &[usize], judge: 
                 exchange.evidence(message),
             );
         } else {
+            let before = exchange.sent.iter().rev().find(|sent| {
+                sent.at < message.at && matches!(sent.kind, SentKind::Notification { .. })
+            });
+            let lines = before.map(|sent| sent.at).into_iter().chain([message.at]);
             judge.broken(
                 "jsonrpc.notification.no-response",
                 "A response without an id: something that is no request was answered.",
-                exchange.evidence(message),
+                super::exchange::evidence(exchange.log, lines),
             );
         }
         return;
@@ -485,7 +512,7 @@ fn error_code(exchange: &Exchange<'_>, message: &Received<'_>, code: i64, judge:
     }
 }
 
-/// Whether a response answers a request that carried the metadata of the stateless era.
+/// Whether a response answers a request that was made in the revision of the stateless era.
 pub(super) fn answers_modern(exchange: &Exchange<'_>, message: &Received<'_>) -> bool {
     let Kind::Response {
         request: Some(index),
@@ -498,7 +525,8 @@ pub(super) fn answers_modern(exchange: &Exchange<'_>, message: &Received<'_>) ->
             exchange.revision >= Revision::V2026_07_28
                 && params
                     .pointer("/_meta/io.modelcontextprotocol~1protocolVersion")
-                    .is_some()
+                    .and_then(Value::as_str)
+                    == Some(exchange.revision.as_str())
         }
         _ => false,
     }

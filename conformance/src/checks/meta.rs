@@ -21,6 +21,7 @@ pub(super) const OBSERVERS: &[Observer] = &[Observer {
         "meta.trace-context",
         "meta.server-info",
         "extensions.identifier",
+        "result.type-value",
     ],
     read: keys,
 }];
@@ -42,6 +43,7 @@ fn keys(exchange: &Exchange<'_>, judge: &mut Judge) {
     let mut seen = HashSet::new();
     for message in &exchange.received {
         server_info(exchange, message, judge);
+        result_type(exchange, message, judge);
         let mut found = Vec::new();
         collect(message.value, &mut found);
         for meta in found {
@@ -237,6 +239,32 @@ fn server_info(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judg
         judge.broken(
             "meta.server-info",
             "A result does not name the server in `_meta`.",
+            exchange.evidence(message),
+        );
+    }
+}
+
+/// Two values are the protocol's own; others come from extensions that the server advertises.
+fn result_type(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judge) {
+    const RULE: &str = "result.type-value";
+    let kind = message
+        .value
+        .pointer("/result/resultType")
+        .and_then(Value::as_str);
+    let Some(kind) = kind.filter(|_| answers_modern(exchange, message)) else {
+        return;
+    };
+    let extended = exchange
+        .server
+        .as_ref()
+        .and_then(|server| server.get("extensions")?.as_object())
+        .is_some_and(|extensions| !extensions.is_empty());
+    if matches!(kind, "complete" | "input_required") || extended {
+        judge.holds(RULE);
+    } else {
+        judge.broken(
+            RULE,
+            format!("`resultType` is `{kind}`; without an extension it is `complete` or `input_required`."),
             exchange.evidence(message),
         );
     }

@@ -106,7 +106,10 @@ fn get(ctx: &mut Context<'_>) {
                 ctx.judge.holds(RULE);
                 embedded(ctx, &result, from);
             }
-            Answer::Error { error, .. } if required.is_empty() => {
+            Answer::Error {
+                code: Some(-32602),
+                error,
+            } if required.is_empty() => {
                 let evidence = ctx.evidence_from(from);
                 let message = format!(
                     "`{}` needs no argument, but `prompts/get` fails: {error}",
@@ -114,11 +117,10 @@ fn get(ctx: &mut Context<'_>) {
                 );
                 ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
             }
-            Answer::Error { .. } => {
-                ctx.judge.note(
-                    RULE,
-                    format!("`{}` refuses made-up arguments.", name_of(prompt)),
-                );
+            Answer::Error { error, .. } => {
+                // Made-up words, or something of the client's that is not there.
+                let note = format!("`{}` could not be got: {error}", name_of(prompt));
+                ctx.judge.note(RULE, note);
             }
             Answer::None => return,
         }

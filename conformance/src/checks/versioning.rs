@@ -41,7 +41,75 @@ pub(super) const CHECKS: &[Check] = &[
         session: Session::Own,
         run: Run::Code(meta),
     },
+    Check {
+        name: "versioning.any-connection",
+        requirements: &["versioning.any-connection"],
+        span: STATELESS,
+        session: Session::Rough,
+        run: Run::Code(any_connection),
+    },
+    Check {
+        name: "versioning.concurrent-eras",
+        requirements: &["versioning.dual-era.concurrent"],
+        span: STATELESS,
+        session: Session::Own,
+        run: Run::Code(concurrent_eras),
+    },
 ];
+
+/// A cursor that one process gave works in another. Nothing else that the server hands out can be
+/// told to be a handle.
+fn any_connection(ctx: &mut Context<'_>) {
+    const RULE: &str = "versioning.any-connection";
+    let given = super::LISTS.iter().find_map(|(method, items, _)| {
+        let listing = ctx.facts.lists.get(method)?;
+        let page = listing.pages.get(1)?.get(items).cloned();
+        Some((*method, *items, listing.cursors.first()?.clone(), page))
+    });
+    let Some((method, items, cursor, page)) = given else {
+        ctx.judge.not_applicable(
+            RULE,
+            "Every list is one page: there is no cursor to carry over.",
+        );
+        return;
+    };
+    let from = ctx.client.log().len();
+    match ctx.ask(&[RULE], method, Some(json!({"cursor": cursor}))) {
+        Answer::Result(again) if again.get(items).cloned() == page => ctx.judge.holds(RULE),
+        Answer::None => {}
+        _ => {
+            let evidence = ctx.evidence_from(from);
+            let message =
+                format!("A cursor of `{method}` from one process does not work in another.");
+            ctx.judge.broken(RULE, message, evidence);
+        }
+    }
+}
+
+/// Whether the handshake works beside the stateless era in one process: a server may do as it
+/// likes, so this only tells.
+fn concurrent_eras(ctx: &mut Context<'_>) {
+    const RULE: &str = "versioning.dual-era.concurrent";
+    if !ctx.facts.dual_era {
+        ctx.judge
+            .not_applicable(RULE, "The server speaks the stateless era alone.");
+        return;
+    }
+    let id = ctx.client.fresh_id();
+    let params = json!({"protocolVersion": Revision::V2025_11_25.as_str(), "capabilities": {},
+        "clientInfo": {"name": "touchstone", "version": env!("CARGO_PKG_VERSION")}});
+    let request = json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params});
+    ctx.client.send(format!("{request}\n").as_bytes());
+    let until = std::time::Instant::now() + ctx.client.limits().request;
+    let said = match ctx.client.reply(&id, until) {
+        Reply::Result { .. } => "is served",
+        Reply::Error { .. } => "is refused",
+        Reply::Silence => "is not answered",
+        Reply::Gone => "ends the server",
+    };
+    ctx.judge
+        .note(RULE, format!("`initialize` after a modern request {said}."));
+}
 
 /// A method that every modern server has, and one of a declared capability besides.
 fn methods(ctx: &Context<'_>) -> Vec<&'static str> {

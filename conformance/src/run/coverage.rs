@@ -94,10 +94,13 @@ pub fn coverage() -> Vec<Coverage> {
             if !requirement.span.contains(revision) {
                 continue;
             }
-            let checks: Vec<String> = covered
+            let mut checks: Vec<String> = covered
                 .remove(&requirement.id)
                 .map(|checks| checks.into_iter().collect())
                 .unwrap_or_default();
+            if requirement.is_of_profile() {
+                checks.push(format!("profile {}", requirement.area));
+            }
             let why_not = checks.is_empty().then(|| why_not(requirement));
             rows.push(Coverage {
                 requirement: requirement.id.clone(),

@@ -18,6 +18,9 @@ use crate::spec::requirement::{self, Breach};
 use crate::spec::{Era, Revision};
 use crate::wire::{Ended, EndedBy, Entry, Event};
 
+/// The rule that `ping` is answered.
+const PING: &str = "ping.responds";
+
 /// A process that has ended, with what was declared to it.
 struct Finished {
     ended: Ended,
@@ -210,6 +213,18 @@ fn run_check(
         return;
     }
     run.step(check.name);
+    // The cheap request of the handshake era is `ping`: without it, what a script shows by means
+    // of it cannot be seen.
+    if matches!(check.run, checks::Run::Script(script) if script.source.contains("\"ping\""))
+        && judge.is_broken(PING)
+    {
+        judge.enter(check.name);
+        check
+            .requirements
+            .iter()
+            .for_each(|id| judge.blocked(id, PING));
+        return;
+    }
     for alone in [false, true] {
         if run.out_of_time() {
             return unjudged(judge, check, "The time for the whole run was up.");
@@ -437,16 +452,17 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
 /// answers ours.
 fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     const REQUESTS: &str = "lifecycle.no-requests-before-initialized";
-    const PING: &str = "ping.before-initialized";
+    const EARLY: &str = "ping.before-initialized";
     if slot.revision.era() == Era::Stateless {
         return;
     }
     judge.enter("lifecycle.before-initialized");
+    let answers_ping = !judge.is_broken(PING);
     let Some(mut client) = slot.start() else {
         return;
     };
     if !matches!(client.hello(), Reply::Result { .. }) {
-        for rule in [REQUESTS, PING] {
+        for rule in [REQUESTS, EARLY] {
             judge.error(rule, "A new process did not answer the greeting.");
         }
         slot.retire_one(client);
@@ -454,7 +470,8 @@ fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     }
     let from = client.log().len();
     match client.request("ping", None) {
-        Reply::Result { .. } => judge.holds(PING),
+        Reply::Result { .. } => judge.holds(EARLY),
+        _ if !answers_ping => judge.blocked(EARLY, PING),
         reply => {
             let said = match reply {
                 Reply::Error { error, .. } => format!("an error: {error}"),
@@ -462,7 +479,7 @@ fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
             };
             let evidence = evidence_since(client.log(), from, 6);
             judge.broken_as(
-                PING,
+                EARLY,
                 Breach::Warn,
                 format!("`ping` before `initialized` gave {said}."),
                 evidence,

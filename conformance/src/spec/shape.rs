@@ -291,7 +291,8 @@ impl Shapes {
             place.enter(node);
             within = rest;
         }
-        for segment in within {
+        for (index, segment) in within.iter().enumerate() {
+            let deeper = index + 1 < within.len();
             node = match (segment, node) {
                 (&"$ref", Value::Object(members)) => self.resolve(members.get("$ref")),
                 (index, Value::Array(items)) => index
@@ -300,7 +301,8 @@ impl Shapes {
                     .and_then(|index: usize| items.get(index))
                     .unwrap_or(&NOWHERE),
                 (name, _) => {
-                    if matches!(*name, "properties" | "items" | "additionalProperties") {
+                    // Words for a value do not hold for what stands within it.
+                    if deeper && matches!(*name, "properties" | "items" | "additionalProperties") {
                         place.expected = None;
                     }
                     &node[name.replace("~1", "/").replace("~0", "~")]
@@ -888,6 +890,16 @@ mod tests {
             assert!(!known(V2025_03_26, subject));
             assert_eq!(faults(V2025_03_26, subject, &nonsense), []);
         }
+    }
+
+    #[test]
+    fn a_pong_is_empty() {
+        let pong = json!({"_meta": {}, "time": 5});
+        let found = faults(V2025_06_18, Subject::Result { method: "ping" }, &pong);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].requirement, "ping.empty-result");
+        assert_eq!(found[0].pointer, "/time");
+        assert_eq!(found[0].expected, "no members besides `_meta`");
     }
 
     #[test]

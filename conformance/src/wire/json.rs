@@ -37,8 +37,44 @@ pub(crate) fn read(bytes: &[u8]) -> (Body, usize) {
             let duplicates = found.duplicates;
             (Body::Json(Json { value, duplicates }), found.values)
         }
+        Err(error) if error.to_string().contains("surrogate") => {
+            // Legal by the grammar of JSON, though no string can hold it.
+            match without_lone_surrogates(text) {
+                Some(mended) => read(mended.as_bytes()),
+                None => (Body::NotJson(reason(&error, text)), 0),
+            }
+        }
         Err(error) => (Body::NotJson(reason(&error, text)), 0),
     }
+}
+
+/// The text with each escape of half a surrogate pair replaced by the one for U+FFFD; `None` if
+/// there is none.
+fn without_lone_surrogates(text: &str) -> Option<String> {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
+        u16::from_str_radix(digits, 16).ok()
+    };
+    let mut mended = String::with_capacity(text.len());
+    let mut changed = false;
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let step = match (unit(at), unit(at + 6)) {
+            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => 12,
+            (Some(0xD800..=0xDFFF), _) => {
+                mended.push_str("\\ufffd");
+                changed = true;
+                at += 6;
+                continue;
+            }
+            _ if rest.starts_with('\\') => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            _ => rest.chars().next().map_or(1, char::len_utf8),
+        };
+        mended.push_str(&rest[..step]);
+        at += step;
+    }
+    changed.then_some(mended)
 }
 
 fn reason(error: &serde_json::Error, text: &str) -> String {
@@ -199,6 +235,22 @@ mod tests {
             Body::NotJson(reason) => reason,
             other => panic!("{text} is {other:?}"),
         }
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_is_json_all_the_same() {
+        for text in [
+            r#"{"a":"\ud83d"}"#,
+            r#"{"a":"x\udc80\ud83d\ude00"}"#,
+            r#"{"a":"\\\udfff"}"#,
+        ] {
+            assert!(matches!(read(text.as_bytes()).0, Body::Json(_)), "{text}");
+        }
+        let pair = r#"{"a":"\ud83d\ude00"}"#;
+        let Body::Json(json) = read(pair.as_bytes()).0 else {
+            panic!("a whole pair is JSON");
+        };
+        assert_eq!(json.value["a"], "\u{1F600}");
     }
 
     #[test]

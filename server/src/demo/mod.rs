@@ -113,6 +113,7 @@ impl Family for Demo {
         argument: &str,
         typed: &str,
         context: &Map<String, Value>,
+        _call: &Call,
     ) -> Option<Vec<String>> {
         let all = match what {
             Completed::Prompt(prompt) => prompts::values(prompt, argument, context),

@@ -1,9 +1,11 @@
 //! `completion/complete`.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
-use super::family::Completed;
-use super::job::Answer;
+use super::family::{Call, Completed, Family};
+use super::job::{Answer, Work};
 use super::refusal::Refusal;
 use super::request::{Request, string};
 use super::{Reply, Server};
@@ -11,48 +13,72 @@ use super::{Reply, Server};
 /// More values than these are only counted.
 const MAX_VALUES: usize = 100;
 
+/// What is completed, until the job asks the families.
+pub(super) enum Reference {
+    Prompt(String),
+    Template(String),
+}
+
+/// What a client gave to be completed.
+pub(super) struct Completion {
+    reference: Reference,
+    argument: String,
+    typed: String,
+    chosen: Map<String, Value>,
+}
+
+/// `completion/complete`: a job, since a family may have to look first.
 pub(super) fn complete(server: &Server, request: &Request) -> Result<Reply, Refusal> {
     let reference = member(&request.params, "ref")?;
     let argument = member(&request.params, "argument")?;
-    let name = string(argument, "name")?;
-    let typed = string(argument, "value")?;
-    let chosen = chosen(request)?;
-    let what = match string(reference, "type")? {
-        "ref/prompt" => Completed::Prompt(string(reference, "name")?),
-        "ref/resource" => Completed::Template(string(reference, "uri")?),
-        other => {
-            return Err(Refusal::invalid_params(format!(
-                "Unknown kind of reference: {other}"
-            )));
-        }
+    let completion = Completion {
+        argument: string(argument, "name")?.to_owned(),
+        typed: string(argument, "value")?.to_owned(),
+        chosen: chosen(request)?,
+        reference: known(server, reference)?,
     };
-    let mut families = server.families.iter();
-    let found = families.find_map(|family| family.complete(what, name, typed, &chosen));
-    let values = match found {
-        Some(values) => values,
-        None => unknown(server, what)?,
-    };
-    let shown = &values[..values.len().min(MAX_VALUES)];
-    let mut result = Map::new();
-    result.insert(
-        "completion".into(),
-        json!({"values": shown, "total": values.len(), "hasMore": shown.len() < values.len()}),
-    );
-    Ok(Reply::Now(Answer::Plain(result)))
+    Ok(Reply::Job(Work::Complete {
+        families: server.families.clone(),
+        completion,
+    }))
 }
 
 /// A prompt or template without completion gives no values; one that is not there, an error.
-fn unknown(server: &Server, what: Completed<'_>) -> Result<Vec<String>, Refusal> {
-    let message = match what {
-        Completed::Prompt(name) if server.prompt(name).is_none() => {
-            format!("Unknown prompt: {name}")
-        }
-        Completed::Template(uri) if !server.has_template(uri) => {
-            format!("Unknown resource template: {uri}")
-        }
-        _ => return Ok(Vec::new()),
-    };
-    Err(Refusal::invalid_params(message))
+fn known(server: &Server, reference: &Map<String, Value>) -> Result<Reference, Refusal> {
+    let unknown =
+        |what: &str, name: &str| Err(Refusal::invalid_params(format!("Unknown {what}: {name}")));
+    match string(reference, "type")? {
+        "ref/prompt" => match string(reference, "name")? {
+            name if server.prompt(name).is_some() => Ok(Reference::Prompt(name.to_owned())),
+            name => unknown("prompt", name),
+        },
+        "ref/resource" => match string(reference, "uri")? {
+            uri if server.has_template(uri) => Ok(Reference::Template(uri.to_owned())),
+            uri => unknown("resource template", uri),
+        },
+        other => unknown("kind of reference", other),
+    }
+}
+
+impl Completion {
+    /// Asks each family in turn.
+    pub(super) fn run(&self, families: &[Arc<dyn Family>], call: &Call) -> Answer {
+        let what = match &self.reference {
+            Reference::Prompt(name) => Completed::Prompt(name),
+            Reference::Template(uri) => Completed::Template(uri),
+        };
+        let found = families.iter().find_map(|family| {
+            family.complete(what, &self.argument, &self.typed, &self.chosen, call)
+        });
+        let values = found.unwrap_or_default();
+        let shown = &values[..values.len().min(MAX_VALUES)];
+        let mut result = Map::new();
+        result.insert(
+            "completion".into(),
+            json!({"values": shown, "total": values.len(), "hasMore": shown.len() < values.len()}),
+        );
+        Answer::Plain(result)
+    }
 }
 
 impl Server {

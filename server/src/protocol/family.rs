@@ -353,13 +353,14 @@ pub trait Family: Send + Sync {
 
     /// Values for an argument that start with, or are like, what was typed; the best first.
     /// `context` holds the arguments already chosen. `None` if the prompt or template is not of
-    /// this family.
+    /// this family. May block.
     fn complete(
         &self,
         _what: Completed<'_>,
         _argument: &str,
         _typed: &str,
         _context: &Map<String, Value>,
+        _call: &Call,
     ) -> Option<Vec<String>> {
         None
     }

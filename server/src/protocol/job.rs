@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::ask::{Input, Stop};
+use super::completion::Completion;
 use super::family::{Call, Cancellation, Family, Found, Outcome, Upstream};
 use super::pages;
 use super::refusal::{RESOURCE_NOT_FOUND, Refusal};
@@ -44,6 +45,10 @@ pub(super) enum Work {
     Read {
         families: Vec<Arc<dyn Family>>,
         uri: String,
+    },
+    Complete {
+        families: Vec<Arc<dyn Family>>,
+        completion: Completion,
     },
     Prompt {
         family: Arc<dyn Family>,
@@ -145,6 +150,10 @@ impl Job {
                 Ok(Answer::Cacheable(page, Keep::OWN))
             }
             Work::Read { families, uri } => self.read(families, uri, call),
+            Work::Complete {
+                families,
+                completion,
+            } => Ok(completion.run(families, call)),
             Work::Prompt {
                 family,
                 name,

@@ -48,6 +48,7 @@ pub use job::{Finished, Job, JobId};
 pub use level::Level;
 pub use notify::{Reply as AskReply, Report};
 pub use refusal::Refusal;
+pub(crate) use resources::is_uri;
 pub use revision::Revision;
 
 use batch::Batch;

@@ -68,7 +68,7 @@ fn uri(request: &Request) -> Result<&str, Refusal> {
 }
 
 /// Whether the text is an absolute URI by RFC 3986: a scheme, legal characters, whole escapes.
-pub(super) fn is_uri(text: &str) -> bool {
+pub(crate) fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else {
         return false;
     };
