@@ -647,7 +647,8 @@ pub(super) fn is_interim(result: &Value) -> bool {
 pub(super) fn output_fault(schema: Option<&Value>, result: &Value) -> Option<(Breach, String)> {
     let schema = schema.filter(|_| !is_interim(result))?;
     let Some(value) = result.get("structuredContent") else {
-        let text = "The tool declares an `outputSchema`, but its result has no `structuredContent`.";
+        let text =
+            "The tool declares an `outputSchema`, but its result has no `structuredContent`.";
         return (!is_error(result)).then(|| (Breach::Fail, text.to_owned()));
     };
     let validator = jsonschema::validator_for(schema).ok()?;

@@ -106,7 +106,6 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         .run(&again, move |bar| run::check(&options, bar))
 }
 
-
 fn options(args: &Args) -> Result<Options, Problem> {
     let (only, skip) = requirements(&args.only, &args.skip)?;
     Ok(Options {

@@ -123,7 +123,9 @@ fn missing_separator(args: &[OsString], error: &clap::Error) -> Option<String> {
         .skip(1)
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
-    let subcommand = words.iter().find(|w| ["check", "fuzz", "replay"].contains(&w.as_str()));
+    let subcommand = words
+        .iter()
+        .find(|w| ["check", "fuzz", "replay"].contains(&w.as_str()));
     let stray = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(arg))) if !arg.starts_with('-') => {
             words.iter().position(|word| word == arg)

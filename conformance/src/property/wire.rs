@@ -160,7 +160,11 @@ fn asked(known: &Known) -> BoxedStrategy<Asked> {
     let with_members = members().prop_map(move |extra| {
         let mut params = params.clone();
         params.extend(extra);
-        (Asks::KnownWithMembers, method.to_owned(), Some(params.into()))
+        (
+            Asks::KnownWithMembers,
+            method.to_owned(),
+            Some(params.into()),
+        )
     });
     let known_meta = known.params.get("_meta").cloned();
     let unknown = (name(), option::of(members())).prop_map(move |(method, extra)| {
@@ -187,11 +191,39 @@ pub fn id() -> BoxedStrategy<Value> {
     let numbers = prop_oneof![
         -SAFE..=SAFE,
         -100_i64..=0,
-        select(vec![SAFE, -SAFE, 1 << 31, 1 << 32, (1 << 31) - 1 + (1 << 31), -(1 << 31) - 1]),
+        select(vec![
+            SAFE,
+            -SAFE,
+            1 << 31,
+            1 << 32,
+            (1 << 31) - 1 + (1 << 31),
+            -(1 << 31) - 1
+        ]),
     ];
     let words = select(vec![
-        "", " ", "0", "00", "7", "-1", "1.0", "1e3", "null", "true", "{}", "[]", "\"", "\\", "/",
-        "\n", "\r\n", "\u{0}", "__proto__", "constructor", "toString", "id", "\u{2028}",
+        "",
+        " ",
+        "0",
+        "00",
+        "7",
+        "-1",
+        "1.0",
+        "1e3",
+        "null",
+        "true",
+        "{}",
+        "[]",
+        "\"",
+        "\\",
+        "/",
+        "\n",
+        "\r\n",
+        "\u{0}",
+        "__proto__",
+        "constructor",
+        "toString",
+        "id",
+        "\u{2028}",
     ]);
     prop_oneof![
         2 => numbers.prop_map(move |n| json!(not_ours(n))),
@@ -205,9 +237,31 @@ pub fn id() -> BoxedStrategy<Value> {
 /// Texts of all kinds.
 fn text(longest: usize) -> BoxedStrategy<String> {
     let odd = vec![
-        '"', '\\', '/', '\u{0}', '\u{1}', '\u{8}', '\t', '\n', '\r', '\u{1f}', '\u{7f}', '\u{85}',
-        'é', 'ß', 'İ', '漢', '\u{301}', '\u{202e}', '\u{2028}', '\u{2029}', '\u{feff}', '\u{fffd}',
-        '\u{ffff}', '🦀', '\u{10ffff}',
+        '"',
+        '\\',
+        '/',
+        '\u{0}',
+        '\u{1}',
+        '\u{8}',
+        '\t',
+        '\n',
+        '\r',
+        '\u{1f}',
+        '\u{7f}',
+        '\u{85}',
+        'é',
+        'ß',
+        'İ',
+        '漢',
+        '\u{301}',
+        '\u{202e}',
+        '\u{2028}',
+        '\u{2029}',
+        '\u{feff}',
+        '\u{fffd}',
+        '\u{ffff}',
+        '🦀',
+        '\u{10ffff}',
     ];
     let character = prop_oneof![
         4 => proptest::char::range(' ', '~'),
@@ -252,8 +306,17 @@ fn meta_key() -> BoxedStrategy<String> {
 fn anything() -> BoxedStrategy<Value> {
     let number = |text: &'static str| serde_json::from_str(text).unwrap_or(Value::Null);
     let numbers = select(vec![
-        "0", "-0", "-0.0", "1e3", "1E+2", "0.1e-7", "1.0", "9007199254740993",
-        "18446744073709551616", "123456789012345678901234567890", "1e300",
+        "0",
+        "-0",
+        "-0.0",
+        "1e3",
+        "1E+2",
+        "0.1e-7",
+        "1.0",
+        "9007199254740993",
+        "18446744073709551616",
+        "123456789012345678901234567890",
+        "1e300",
         "0.1000000000000000055511151231257827021181583404541015625",
     ])
     .prop_map(number);
@@ -393,8 +456,24 @@ pub fn broken_line(known: &Known) -> BoxedStrategy<Vec<u8>> {
         line
     });
     let inserts = select(vec![
-        &b"\xff"[..], b"\xc3", b"\xed\xa0\x80", b"\xf8\x88\x80\x80\x80", b"\0", b"\x01", b"\"",
-        b"\\", b"{", b"}", b"[", b"]", b",", b":", b"'", b"0", b"//", b"\xef\xbb\xbf",
+        &b"\xff"[..],
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\xf8\x88\x80\x80\x80",
+        b"\0",
+        b"\x01",
+        b"\"",
+        b"\\",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"'",
+        b"0",
+        b"//",
+        b"\xef\xbb\xbf",
     ]);
     let inserted = (good(), any::<Index>(), inserts).prop_map(|(mut line, at, insert)| {
         let at = at.index(line.len() + 1);
@@ -421,14 +500,21 @@ fn odd_message(known: &Known) -> BoxedStrategy<String> {
     let method = known.method;
     let params = Value::Object(known.params.clone());
     let ids = [
-        "null", "true", "1.5", "-0.5", "1e400", "9007199254740993", "[]", "{}", "[1]",
-        "\"\\ud800\"", "\"\\udc00\\ud800\"",
+        "null",
+        "true",
+        "1.5",
+        "-0.5",
+        "1e400",
+        "9007199254740993",
+        "[]",
+        "{}",
+        "[1]",
+        "\"\\ud800\"",
+        "\"\\udc00\\ud800\"",
     ];
     let mut lines: Vec<String> = ids
         .iter()
-        .map(|id| {
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
-        })
+        .map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
         .collect();
     for params in ["null", "[]", "[1,2]", "\"x\"", "7", "false"] {
         lines.push(format!(
@@ -446,8 +532,18 @@ fn odd_message(known: &Known) -> BoxedStrategy<String> {
         ));
     }
     lines.extend(
-        ["{}", "7", "null", "\"x\"", "true", "{\"jsonrpc\":\"2.0\"}", "nul", "{'a':1}", "[,]"]
-            .map(str::to_owned),
+        [
+            "{}",
+            "7",
+            "null",
+            "\"x\"",
+            "true",
+            "{\"jsonrpc\":\"2.0\"}",
+            "nul",
+            "{'a':1}",
+            "[,]",
+        ]
+        .map(str::to_owned),
     );
     let number = "9".repeat(400);
     lines.push(format!(
@@ -461,7 +557,10 @@ fn odd_message(known: &Known) -> BoxedStrategy<String> {
 
 /// Brackets within brackets, closed or not.
 fn nested() -> BoxedStrategy<String> {
-    (prop_oneof![1..300_usize, Just(5_000), Just(50_000)], any::<bool>())
+    (
+        prop_oneof![1..300_usize, Just(5_000), Just(50_000)],
+        any::<bool>(),
+    )
         .prop_map(|(depth, closed)| {
             let closing = if closed { depth } else { 0 };
             let (open, close) = ("[".repeat(depth), "]".repeat(closing));
@@ -539,7 +638,9 @@ mod tests {
                         assert_eq!(&value["id"], id);
                         assert_eq!(method == known.method, *asks != Asks::Unknown);
                         let version = |meta: Option<&Value>| {
-                            meta?.get("io.modelcontextprotocol/protocolVersion").cloned()
+                            meta?
+                                .get("io.modelcontextprotocol/protocolVersion")
+                                .cloned()
                         };
                         let given = value.get("params").and_then(|params| params.get("_meta"));
                         assert_eq!(version(given), version(known.params.get("_meta")));

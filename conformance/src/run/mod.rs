@@ -161,7 +161,9 @@ pub fn check(options: &Options, progress: &dyn Progress) -> Report {
 pub fn fuzz(options: &Options, time: Duration, progress: &dyn Progress) -> Report {
     let mut options = options.clone();
     if options.only.is_empty() {
-        let rules = checks::generated::CHECKS.iter().flat_map(|c| c.requirements);
+        let rules = checks::generated::CHECKS
+            .iter()
+            .flat_map(|c| c.requirements);
         options.only = rules.map(|id| (*id).to_owned()).collect();
     }
     judge(&options, progress, How::Fuzz(time))

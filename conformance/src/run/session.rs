@@ -283,7 +283,12 @@ fn plan<'a>(run: &'a Run<'_>) -> Plan<'a> {
     let seed = run.options.seed.unwrap_or(generated::SEED);
     Plan {
         cases: run.options.cases,
-        ..Plan::quick(&run.options.launch, &run.processes, seed)
+        ..Plan::quick(
+            &run.options.launch,
+            run.options.limits,
+            &run.processes,
+            seed,
+        )
     }
 }
 
@@ -307,7 +312,11 @@ pub(super) fn fuzz_revision(
     client.initialized();
     slot.live = Some(client);
     run_check(run, &mut slot, &checks::GATHER, &mut facts, &mut judge);
-    let checks = || checks::generated::CHECKS.iter().filter(|c| run.wants(c.requirements));
+    let checks = || {
+        checks::generated::CHECKS
+            .iter()
+            .filter(|c| run.wants(c.requirements))
+    };
     for round in 0.. {
         for check in checks() {
             let now = Instant::now();

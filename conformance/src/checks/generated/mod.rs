@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::{Check, Run, Session};
 use crate::spec::Span;
 use crate::spec::requirement::Breach;
-use crate::wire::Launch;
+use crate::wire::{Launch, Limits};
 
 /// The seed when the user names none: the same cases, and verdicts, every time.
 pub const SEED: u64 = 0;
@@ -45,16 +45,21 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// The plan of an ordinary run: quick.
-    pub(crate) fn quick(launch: &'a Launch, processes: &'a AtomicUsize, seed: u64) -> Self {
+    /// The plan of an ordinary run: no check takes much longer than one request may.
+    pub(crate) fn quick(
+        launch: &'a Launch,
+        limits: Limits,
+        processes: &'a AtomicUsize,
+        seed: u64,
+    ) -> Self {
         Plan {
             launch,
             processes,
             seed,
             cases: CASES,
             tools: 12,
-            time: Duration::from_secs(5),
-            shrink: Duration::from_secs(2),
+            time: limits.request,
+            shrink: limits.request,
             known: Vec::new(),
         }
     }

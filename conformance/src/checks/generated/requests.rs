@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::super::Context;
 use super::stand::{Case, Fault, Heard, Stand, alive, key};
 use crate::client::{Client, Reply};
-use crate::property::wire::{self, Asks, Known, Owed};
 use crate::property;
+use crate::property::wire::{self, Asks, Known, Owed};
 
 const EXACTLY_ONE: &str = "jsonrpc.response.exactly-one";
 const SURVIVES: &str = "stdio.survives-valid-traffic";
@@ -73,8 +73,11 @@ impl Case for wire::Case {
         let gone = alive(client, SURVIVES, "legal messages");
         heard.spent = gone.is_some();
         if gone.is_none() {
-            heard.holds.extend([EXACTLY_ONE, SURVIVES]);
-            heard.holds.push("jsonrpc.notification.no-response");
+            heard.holds.push(SURVIVES);
+            let all = Self::OBSERVED
+                .iter()
+                .filter(|_| !Case::ids(self).is_empty());
+            heard.holds.extend(all);
         }
         heard.fault = gone.or(heard.fault);
         heard

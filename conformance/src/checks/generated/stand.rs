@@ -23,7 +23,7 @@ use crate::wire::{Entry, Limits};
 const MOST_CANDIDATES: usize = 500;
 
 /// The shortest patience while a silence is made simpler.
-const LEAST_PATIENCE: Duration = Duration::from_millis(300);
+const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 
 const NO_RESPONSE: &str = "jsonrpc.notification.no-response";
 
@@ -251,7 +251,10 @@ impl<'a, C: Case> Stand<'a, C> {
         let shown = match again {
             Some(again) => again,
             None if seen.fault.silence => {
-                let note = format!("Seen once, but not in a new process: {}", seen.fault.message);
+                let note = format!(
+                    "Seen once, but not in a new process: {}",
+                    seen.fault.message
+                );
                 ctx.judge.note(seen.fault.rule, note);
                 return;
             }
@@ -265,7 +268,10 @@ impl<'a, C: Case> Stand<'a, C> {
         let header = Header {
             checks: vec![fault.rule.to_owned()],
             revision: self.revision,
-            about: format!("Recorded by Touchstone; generated with seed {}.", self.plan.seed),
+            about: format!(
+                "Recorded by Touchstone; generated with seed {}.",
+                self.plan.seed
+            ),
         };
         let said = log.get(greeted..).unwrap_or_default();
         let text = transcript::record(said, &header);
@@ -280,10 +286,8 @@ impl<'a, C: Case> Stand<'a, C> {
         let until = Instant::now() + self.plan.shrink;
         let limits = match fault.silence {
             true => Limits {
-                request: (self.slowest * 4).clamp(
-                    LEAST_PATIENCE.min(self.limits.request),
-                    self.limits.request,
-                ),
+                request: (self.slowest * 4)
+                    .clamp(LEAST_PATIENCE.min(self.limits.request), self.limits.request),
                 ..self.limits
             },
             false => self.limits,
