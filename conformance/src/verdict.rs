@@ -130,6 +130,9 @@ pub struct Target {
     pub looks_like: Vec<String>,
     /// Tools that were not called, since nothing allowed it.
     pub uncalled_tools: Vec<String>,
+    /// The seed of generated traffic, if there was any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seed: Option<u64>,
     /// Remarks on the run as a whole (started in the user's folder after all, …).
     pub remarks: Vec<String>,
 }
@@ -174,6 +177,7 @@ impl Report {
                 profiles: Vec::new(),
                 looks_like: Vec::new(),
                 uncalled_tools: Vec::new(),
+                seed: None,
                 remarks: Vec::new(),
             },
             judgements: Vec::new(),

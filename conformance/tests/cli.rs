@@ -95,6 +95,8 @@ fn wrong_arguments_are_named() {
             "nothing to judge",
         ),
         (&["replay", "no-such.txt", "--", "x"], "no-such.txt"),
+        (&["fuzz", "--time", "0s", "--", "x"], "more than 0"),
+        (&["fuzz", "--time", "soon", "--", "x"], "5m"),
         (&["explain", "tools.nosuch"], "matches no requirement"),
         (&["list", "--revision", "2025-01-01"], "2024-11-05"),
     ];
@@ -110,6 +112,7 @@ fn a_missing_separator_is_explained() {
         "touchstone check -- node 'my server.js'",
     );
     refuses(&["check"], "touchstone check -- node");
+    refuses(&["fuzz"], "touchstone fuzz -- node");
 }
 
 #[test]
@@ -131,6 +134,7 @@ fn help_goes_to_stdout() {
         &["check", "--help"],
         &["list", "--help"],
         &["replay", "--help"],
+        &["fuzz", "--help"],
     ] {
         let (_folder, mut command) = touchstone(args);
         command
@@ -387,4 +391,39 @@ fn a_server_is_judged_and_the_document_fits_its_schema() {
     let is_asked_for =
         |v: &serde_json::Value| v["requirement"].as_str().unwrap().starts_with("ping.");
     assert!(verdicts.iter().all(is_asked_for), "{verdicts:?}");
+}
+
+/// It knows no ids but numbers, so a text as an id is never answered.
+#[cfg(target_os = "linux")]
+#[test]
+fn fuzzing_finds_a_breach_and_saves_it_for_replay() {
+    let args = [
+        "fuzz",
+        "--time",
+        "2s",
+        "--timeout",
+        "1",
+        "--seed",
+        "7",
+        "--save",
+        "found",
+        "--revision",
+        "2025-11-25",
+    ];
+    let (folder, mut command) = touchstone(&args);
+    command.args(SED).assert().code(1).stdout(
+        contains("FAIL jsonrpc.response.")
+            .and(contains("  seed      7"))
+            .and(contains("touchstone fuzz --only jsonrpc.response."))
+            .and(contains("--seed 7 --time 2s")),
+    );
+    let saved: Vec<String> = fs::read_dir(folder.path().join("found"))
+        .unwrap()
+        .map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap())
+        .collect();
+    assert!(
+        saved
+            .iter()
+            .any(|text| text.contains("@check jsonrpc.response."))
+    );
 }

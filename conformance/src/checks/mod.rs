@@ -13,6 +13,7 @@ mod client_features;
 mod completion;
 mod content;
 mod discover;
+pub mod generated;
 mod jsonschema;
 mod lifecycle;
 mod logging;
@@ -131,6 +132,7 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         stdio::CHECKS,
         batch::CHECKS,
         robustness::CHECKS,
+        generated::CHECKS,
         scripts::checks(),
     ]
     .into_iter()
@@ -241,6 +243,8 @@ pub struct Context<'a> {
     pub judge: &'a mut Judge,
     /// Which tools may be called.
     pub call: &'a CallPolicy,
+    /// What generated traffic may cost.
+    pub generated: &'a generated::Plan<'a>,
     /// Where the log stood when the check began.
     pub start: usize,
     /// Set when the server did not answer, or was gone: the check is then judged once more, alone.

@@ -90,7 +90,7 @@ pub(super) const OBSERVERS: &[Observer] = &[Observer {
     read: results,
 }];
 
-fn tool_name(tool: &Value) -> &str {
+pub(super) fn tool_name(tool: &Value) -> &str {
     tool.get("name").and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -322,7 +322,7 @@ pub(crate) fn may_call(policy: &CallPolicy, tool: &Value) -> bool {
     }
 }
 
-const UNCALLED: &str =
+pub(super) const UNCALLED: &str =
     "No tool may be called: none says `readOnlyHint: true`; allow some with `--call`.";
 
 /// At most this many tools are called by a check: they may be slow.
@@ -602,42 +602,16 @@ fn structured(
 ) {
     const CONFORMS: &str = "tools.call.structured.conforms";
     const COPY: &str = "tools.call.structured.text-copy";
-    let interim = result
-        .get("resultType")
-        .and_then(Value::as_str)
-        .is_some_and(|t| t != "complete");
-    if interim || result.get("task").is_some() {
+    if is_interim(result) {
         return;
     }
     let value = result.get("structuredContent");
-    match (schema, value) {
-        (Some(schema), Some(value)) => {
-            let fault = jsonschema::validator_for(schema)
-                .ok()
-                .and_then(|validator| validator.validate(value).err().map(|e| e.to_string()));
-            match fault {
-                None => judge.holds(CONFORMS),
-                Some(fault) => {
-                    let breach = if is_error(result) {
-                        Breach::Warn
-                    } else {
-                        Breach::Fail
-                    };
-                    judge.broken_as(
-                        CONFORMS,
-                        breach,
-                        format!("`structuredContent` breaks the tool's `outputSchema`: {fault}."),
-                        exchange.evidence(message),
-                    );
-                }
-            }
+    match output_fault(schema, result) {
+        Some((breach, text)) => {
+            judge.broken_as(CONFORMS, breach, text, exchange.evidence(message));
         }
-        (Some(_), None) if !is_error(result) => judge.broken(
-            CONFORMS,
-            "The tool declares an `outputSchema`, but its result has no `structuredContent`.",
-            exchange.evidence(message),
-        ),
-        _ => {}
+        None if schema.is_some() && value.is_some() => judge.holds(CONFORMS),
+        None => {}
     }
     let Some(value) = value else {
         return;
@@ -661,6 +635,30 @@ fn structured(
             exchange.evidence(message),
         );
     }
+}
+
+/// Whether the tool is not done yet: it asks for something, or has become a task.
+pub(super) fn is_interim(result: &Value) -> bool {
+    let kind = result.get("resultType").and_then(Value::as_str);
+    kind.is_some_and(|kind| kind != "complete") || result.get("task").is_some()
+}
+
+/// How a result breaks the tool's `outputSchema`, and what that counts as.
+pub(super) fn output_fault(schema: Option<&Value>, result: &Value) -> Option<(Breach, String)> {
+    let schema = schema.filter(|_| !is_interim(result))?;
+    let Some(value) = result.get("structuredContent") else {
+        let text =
+            "The tool declares an `outputSchema`, but its result has no `structuredContent`.";
+        return (!is_error(result)).then(|| (Breach::Fail, text.to_owned()));
+    };
+    let validator = jsonschema::validator_for(schema).ok()?;
+    let fault = validator.validate(value).err()?;
+    let breach = match is_error(result) {
+        true => Breach::Warn,
+        false => Breach::Fail,
+    };
+    let text = format!("`structuredContent` breaks the tool's `outputSchema`: {fault}.");
+    Some((breach, text))
 }
 
 fn embedded(

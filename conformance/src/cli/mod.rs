@@ -1,7 +1,9 @@
 //! The command line: one file per command, nothing but arguments and exit codes.
 
 mod check;
+mod deliver;
 mod explain;
+mod fuzz;
 mod interrupt;
 mod list;
 mod progress;
@@ -26,6 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   touchstone check -- node dist/server.js          judge a server in every revision it claims
   touchstone check --revision 2025-06-18 -- ./srv  judge it in one revision
+  touchstone fuzz --time 5m -- ./srv               look for breaches with generated traffic
   touchstone explain jsonrpc.response.id-echo     what a rule says and how to mend a breach
   touchstone list --coverage                       what is tested, and what is not
 
@@ -53,6 +56,7 @@ enum Command {
     Check(Box<check::Args>),
     List(list::Args),
     Explain(explain::Args),
+    Fuzz(Box<fuzz::Args>),
     Replay(replay::Args),
 }
 
@@ -84,6 +88,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::List(args) => list::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::Replay(args) => replay::run(&args),
     };
     match result {
@@ -118,7 +123,9 @@ fn missing_separator(args: &[OsString], error: &clap::Error) -> Option<String> {
         .skip(1)
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
-    let subcommand = words.iter().find(|w| *w == "check" || *w == "replay");
+    let subcommand = words
+        .iter()
+        .find(|w| ["check", "fuzz", "replay"].contains(&w.as_str()));
     let stray = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(arg))) if !arg.starts_with('-') => {
             words.iter().position(|word| word == arg)
@@ -133,8 +140,8 @@ fn missing_separator(args: &[OsString], error: &clap::Error) -> Option<String> {
             fixed.extend_from_slice(&words[at..]);
             text::shell(&fixed, usize::MAX).join(" ")
         }
-        (ErrorKind::MissingRequiredArgument, Some(name), _) if name == "check" => {
-            "touchstone check -- node dist/server.js".into()
+        (ErrorKind::MissingRequiredArgument, Some(name), _) if name != "replay" => {
+            format!("touchstone {name} -- node dist/server.js")
         }
         (ErrorKind::MissingRequiredArgument, Some(_), _) => {
             "touchstone replay FILE… -- node dist/server.js".into()

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::check::deliver;
+use super::deliver::deliver;
 use super::interrupt::{Outcome, watch};
 use super::progress::Bar;
 use super::server::Server;

@@ -33,6 +33,11 @@ pub enum Again {
         /// The flags of this run that matter to the outcome.
         flags: Vec<String>,
     },
+    /// `touchstone fuzz --only ID --revision R FLAGS -- COMMAND`
+    Fuzz {
+        /// The flags of this run that matter to the outcome, the seed among them.
+        flags: Vec<String>,
+    },
     /// `touchstone replay FILE --revision R FLAGS -- COMMAND`
     Replay {
         /// The flags of this run that matter to the outcome.
@@ -45,9 +50,13 @@ impl Again {
     pub fn words(&self, judgement: &Judgement, command: &[String]) -> Vec<String> {
         let mut words = vec![SUITE.0.to_owned()];
         let flags = match self {
-            Again::Check { flags } => {
+            Again::Check { flags } | Again::Fuzz { flags } => {
+                let command = match self {
+                    Again::Fuzz { .. } => "fuzz",
+                    _ => "check",
+                };
                 words.extend([
-                    "check".into(),
+                    command.into(),
                     "--only".into(),
                     judgement.requirement.clone(),
                 ]);

@@ -94,6 +94,7 @@ pub(crate) fn report(judgements: Vec<Judgement>) -> Report {
             profiles: Vec::new(),
             looks_like: Vec::new(),
             uncalled_tools: Vec::new(),
+            seed: None,
             remarks: Vec::new(),
         },
         judgements,

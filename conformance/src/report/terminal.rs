@@ -105,6 +105,9 @@ impl<'a> Page<'a> {
         if !target.profiles.is_empty() {
             self.labelled("profiles", &target.profiles.join(", "));
         }
+        if let Some(seed) = target.seed {
+            self.labelled("seed", &seed.to_string());
+        }
         for remark in &target.remarks {
             self.labelled("remark", remark);
         }

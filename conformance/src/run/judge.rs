@@ -196,6 +196,19 @@ impl Judge {
         self.entries.get(id).is_some_and(|e| !e.broken.is_empty())
     }
 
+    /// What the worst breach of the rule that was told counts as.
+    pub fn worst(&self, id: &str) -> Option<Breach> {
+        let broken = &self.entries.get(id)?.broken;
+        let worst = broken.iter().min_by_key(|b| b.breach != Breach::Fail);
+        worst.map(|broken| broken.breach)
+    }
+
+    /// The first breach of the rule that was told: what it counts as, and what was seen.
+    pub fn first_breach(&self, id: &str) -> Option<(Breach, String)> {
+        let first = self.entries.get(id)?.broken.first()?;
+        Some((first.breach, first.message.clone()))
+    }
+
     /// The rules of which a breach was told.
     pub fn broken_ids(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.entries

@@ -46,9 +46,9 @@ pub struct Options {
     pub call: CallPolicy,
     /// How many processes of the server may run at once.
     pub jobs: usize,
-    /// Cases of each property test.
+    /// Generated cases: requests and broken lines; of calls a quarter as many for each tool.
     pub cases: u32,
-    /// Seed of the property tests.
+    /// Seed of the generated cases; `None` is [`checks::generated::SEED`].
     pub seed: Option<u64>,
     /// A folder with source packs for the profiles.
     pub pack: Option<PathBuf>,
@@ -142,13 +142,39 @@ impl<'a> Run<'a> {
     }
 }
 
+/// What is done to a server.
+#[derive(Debug, Clone, Copy)]
+enum How {
+    /// Every check, once.
+    Check,
+    /// Generated traffic alone, for that long.
+    Fuzz(Duration),
+}
+
 /// Judges a server.
 pub fn check(options: &Options, progress: &dyn Progress) -> Report {
+    judge(options, progress, How::Check)
+}
+
+/// Judges a server by generated traffic alone, for about that long: `options.cases` cases of each
+/// kind a round, the first one with `options.seed`, each further one with the next seed.
+pub fn fuzz(options: &Options, time: Duration, progress: &dyn Progress) -> Report {
+    let mut options = options.clone();
+    if options.only.is_empty() {
+        let rules = checks::generated::CHECKS
+            .iter()
+            .flat_map(|c| c.requirements);
+        options.only = rules.map(|id| (*id).to_owned()).collect();
+    }
+    judge(&options, progress, How::Fuzz(time))
+}
+
+fn judge(options: &Options, progress: &dyn Progress, how: How) -> Report {
     let began = Instant::now();
     let run = Run::new(options, progress);
     let mut report = Report::empty(&options.command);
     match detect::detect(&run) {
-        Ok(found) => judge_all(&run, found, &mut report),
+        Ok(found) => judge_all(&run, found, how, &mut report),
         Err(fatal) => report.fatal = Some(*fatal),
     }
     report.seconds = began.elapsed().as_secs_f64();
@@ -159,7 +185,7 @@ pub fn check(options: &Options, progress: &dyn Progress) -> Report {
         && let Some(own) = in_the_users_place(options)
         && !progress.interrupted()
     {
-        let mut again = check(&own, progress);
+        let mut again = judge(&own, progress, how);
         if again.fatal.is_none() {
             again.target.remarks.push(
                 "The server does not start with a temporary home and working folder, so it ran in yours."
@@ -184,7 +210,7 @@ fn in_the_users_place(options: &Options) -> Option<Options> {
     Some(own)
 }
 
-fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
+fn judge_all(run: &Run<'_>, found: Found, how: How, report: &mut Report) {
     if let Some(mut hopeless) = found.hopeless {
         for id in coverage::covered(hopeless.judge.revision()) {
             hopeless.judge.blocked(&id, hopeless.by);
@@ -200,27 +226,51 @@ fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
         .iter()
         .map(|c| c.revision.to_string())
         .collect();
+    report.target.seed = Some(run.options.seed.unwrap_or(checks::generated::SEED));
     let opening = found.opening();
+    let claims = found.claimed.len();
     let per_revision = checks::checks().count() + 2;
-    run.plan(found.claimed.len() * per_revision + 1);
+    if let How::Check = how {
+        run.plan(claims * per_revision + 1);
+    }
+    // Revisions that have to wait for others must have their share.
+    let share = |time: Duration| {
+        let side_by_side = run.options.jobs.clamp(1, claims.max(1));
+        time.mul_f64(side_by_side as f64 / claims.max(1) as f64)
+    };
+    let began = Instant::now();
     let judges: Mutex<Vec<Judge>> = Mutex::new(Vec::new());
     let facts = Mutex::new(Vec::new());
     let mut tasks: VecDeque<Box<dyn FnOnce() + Send + '_>> = VecDeque::new();
     // The opening waits most, so it begins first.
-    tasks.push_back(Box::new(|| {
-        let heard = opening::judge(run, &opening);
-        if !run.progress.interrupted() {
-            lock(&judges).extend(heard);
-        }
-    }));
+    if let How::Check = how {
+        tasks.push_back(Box::new(|| {
+            let heard = opening::judge(run, &opening);
+            if !run.progress.interrupted() {
+                lock(&judges).extend(heard);
+            }
+        }));
+    }
     for claim in found.claimed {
         let (judges, facts) = (&judges, &facts);
         tasks.push_back(Box::new(move || {
             if run.progress.interrupted() {
                 return;
             }
-            let (judge, seen) = session::judge_revision(run, claim);
-            if !run.progress.interrupted() {
+            let (judge, seen) = match how {
+                How::Check => session::judge_revision(run, claim),
+                How::Fuzz(time) => {
+                    let tell = |revision: Revision, rounds: u64, broken: usize| {
+                        let of = usize::try_from(time.as_secs()).unwrap_or(usize::MAX);
+                        let done = usize::try_from(began.elapsed().as_secs()).unwrap_or(of);
+                        let what = format!("{revision}: {rounds} rounds, {broken} rules broken");
+                        run.progress.step(&what, done.min(of), of);
+                    };
+                    session::fuzz_revision(run, claim, share(time), &tell)
+                }
+            };
+            // A round that was interrupted is not in what the fuzzing gives back.
+            if !run.progress.interrupted() || matches!(how, How::Fuzz(_)) {
                 lock(judges).push(judge);
                 lock(facts).push(seen);
             }
@@ -235,7 +285,7 @@ fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     report.target.uncalled_tools = uncalled(&run.options.call, &facts);
-    if !run.progress.interrupted() {
+    if matches!(how, How::Check) && !run.progress.interrupted() {
         crate::profiles::judge(run.options, &facts, report, &run.processes);
     }
 }

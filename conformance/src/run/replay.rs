@@ -111,7 +111,7 @@ fn check_options(options: &Options) -> super::Options {
         skip: Vec::new(),
         call: CallPolicy::ReadOnly,
         jobs: 1,
-        cases: 1,
+        cases: checks::generated::CASES,
         seed: None,
         pack: None,
         hints: None,

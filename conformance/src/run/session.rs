@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::detect::Claim;
 use super::{Judge, Run, runs_in};
 use crate::checks::exchange::{Exchange, Kind, evidence_since};
+use crate::checks::generated::{self, Plan};
 use crate::checks::{self, Check, Context, Facts, Session};
 use crate::client::{Client, Reply};
 use crate::spec::requirement::{self, Breach};
@@ -247,6 +248,7 @@ fn run_check(
             );
         };
         let start = client.log().len();
+        let plan = plan(run);
         let mut heard = Judge::new(judge.revision());
         heard.enter(check.name);
         let mut ctx = Context {
@@ -254,6 +256,7 @@ fn run_check(
             facts,
             judge: &mut heard,
             call: &run.options.call,
+            generated: &plan,
             start,
             doubtful: false,
         };
@@ -273,6 +276,87 @@ fn run_check(
             return;
         }
     }
+}
+
+/// The plan of generated traffic in an ordinary run.
+fn plan<'a>(run: &'a Run<'_>) -> Plan<'a> {
+    let seed = run.options.seed.unwrap_or(generated::SEED);
+    Plan {
+        cases: run.options.cases,
+        ..Plan::quick(
+            &run.options.launch,
+            run.options.limits,
+            &run.processes,
+            seed,
+        )
+    }
+}
+
+/// Puts generated traffic alone to a server in one revision, round after round, each with a seed
+/// of its own, until the time is up or the user wants an end. `tell` hears of each round: how
+/// many there were, and how many rules are broken.
+pub(super) fn fuzz_revision(
+    run: &Run<'_>,
+    claim: Claim,
+    time: Duration,
+    tell: &dyn Fn(Revision, u64, usize),
+) -> (Judge, Facts) {
+    /// The most that one check may take of the time.
+    const LONGEST: Duration = Duration::from_secs(60);
+    let until = after(time);
+    let revision = claim.revision;
+    let mut judge = Judge::new(revision);
+    let mut facts = claim.facts();
+    let mut slot = Slot::new(run, revision, Map::new());
+    let mut client = claim.client;
+    client.initialized();
+    slot.live = Some(client);
+    run_check(run, &mut slot, &checks::GATHER, &mut facts, &mut judge);
+    let checks = || {
+        checks::generated::CHECKS
+            .iter()
+            .filter(|c| run.wants(c.requirements))
+    };
+    for round in 0.. {
+        for check in checks() {
+            let now = Instant::now();
+            let Some(client) = slot.client().filter(|_| now < until) else {
+                slot.retire();
+                return (judge, facts);
+            };
+            let mut heard = Judge::new(revision);
+            heard.enter(check.name);
+            let plan = Plan {
+                seed: plan(run).seed.wrapping_add(round),
+                tools: usize::MAX,
+                time: (until - now).min(LONGEST),
+                shrink: Duration::from_secs(20),
+                known: judge
+                    .broken_ids()
+                    .filter_map(|id| Some((id, judge.worst(id)?)))
+                    .collect(),
+                ..plan(run)
+            };
+            let start = client.log().len();
+            let mut ctx = Context {
+                client,
+                facts: &mut facts,
+                judge: &mut heard,
+                call: &run.options.call,
+                generated: &plan,
+                start,
+                doubtful: false,
+            };
+            check.put_to(&run.options.launch, &mut ctx);
+            // What was heard of processes that were killed says nothing.
+            if run.progress.interrupted() {
+                return (judge, facts);
+            }
+            judge.merge(heard);
+        }
+        tell(revision, round + 1, judge.broken_ids().count());
+    }
+    (judge, facts)
 }
 
 fn unjudged(judge: &mut Judge, check: &Check, why: &str) {

@@ -138,7 +138,10 @@ pub(crate) fn act(name: &str) {
             });
             say(&format!("{seen}\n"));
         }
-        other => panic!("no act is called {other}"),
+        other => match other.strip_prefix("generated-") {
+            Some(fault) => crate::generated::serve(fault),
+            None => panic!("no act is called {other}"),
+        },
     }
 }
 

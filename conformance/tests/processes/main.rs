@@ -6,6 +6,7 @@
 
 mod act;
 mod client;
+mod generated;
 mod transcript;
 mod wire;
 
@@ -27,9 +28,14 @@ fn main() {
     if args.next().as_deref() == Some("--act") {
         return act::act(&args.next().expect("the name of an act"));
     }
-    let trials: Vec<Trial> = [wire::all(), client::all(), transcript::all()]
-        .into_iter()
-        .flatten()
-        .collect();
+    let trials: Vec<Trial> = [
+        wire::all(),
+        client::all(),
+        transcript::all(),
+        generated::all(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
