@@ -14,7 +14,7 @@ use super::server::{Server, seconds};
 use super::{Problem, print, print_error, select, width};
 use crate::report::output::{Format, Request, Sink};
 use crate::report::{Again, Context, exit_code, json, junit, terminal, text};
-use crate::run::{self, CallPolicy, Options, ProfileChoice};
+use crate::run::{self, CallPolicy, Hints, Options, ProfileChoice};
 use crate::spec::{self, Revision};
 use crate::verdict::{Report, Verdict};
 
@@ -90,7 +90,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", help_heading = "How to run")]
     seed: Option<u64>,
 
-    /// Arguments that make the server's tools answer
+    /// What tools do with which arguments, for rules that cannot be seen otherwise
     /// [default: touchstone.toml in the current folder, if it is there]
     #[arg(long, value_name = "FILE", help_heading = "How to run")]
     hints: Option<PathBuf>,
@@ -292,11 +292,15 @@ fn profiles(names: &[String]) -> Result<ProfileChoice, Problem> {
     }
 }
 
-fn hints(given: &Option<PathBuf>) -> Result<Option<PathBuf>, Problem> {
+fn hints(given: &Option<PathBuf>) -> Result<Hints, Problem> {
     let usual = PathBuf::from(HINTS);
-    match given {
-        None => Ok(usual.is_file().then_some(usual)),
-        given => existing("--hints", given, Path::is_file),
+    let path = match given {
+        None => usual.is_file().then_some(usual),
+        given => existing("--hints", given, Path::is_file)?,
+    };
+    match path {
+        Some(path) => Ok(Hints::load(&path)?),
+        None => Ok(Hints::default()),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::detect::Claim;
-use super::{Judge, Run, runs_in};
+use super::{Does, Judge, Run, runs_in};
 use crate::checks::exchange::{Exchange, Kind, evidence_since};
 use crate::checks::{self, Check, Context, Facts, Session};
 use crate::client::{Client, Reply};
@@ -115,6 +115,11 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     client.initialized();
     shared.live = Some(client);
     run_check(run, &mut shared, &checks::GATHER, &mut facts, &mut judge);
+    facts.occasions = run.options.hints.for_server(&facts);
+    if !facts.occasions.iter().any(|o| o.does_any(&[Does::Task])) {
+        let offered = checks::offered_tasks(&facts, &run.options.call);
+        facts.occasions.extend(offered);
+    }
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Shared)) {
         run_check(run, &mut shared, check, &mut facts, &mut judge);
     }
@@ -140,6 +145,17 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     }
     rough.retire();
 
+    let mut able = Slot::new(run, revision, checks::able_client(revision));
+    able.deaf = shared.deaf;
+    let nothing_known = facts.occasions.is_empty();
+    for check in checks::checks().filter(|c| runs_in(c, revision, Session::Able)) {
+        if nothing_known && matches!(check.run, checks::Run::Code(_)) {
+            continue;
+        }
+        run_check(run, &mut able, check, &mut facts, &mut judge);
+    }
+    able.retire();
+
     let mut own = Slot::new(run, revision, Map::new());
     own.deaf = shared.deaf;
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Own)) {
@@ -148,7 +164,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     }
     dual_era(&facts, &mut judge);
     blocked_by_lists(&mut judge);
-    for slot in [shared, rough, own] {
+    for slot in [shared, rough, able, own] {
         observe(
             &slot.finished,
             revision,
@@ -222,6 +238,17 @@ fn run_check(
             .requirements
             .iter()
             .for_each(|id| judge.blocked(id, PING));
+        return;
+    }
+    if let checks::Run::Occasion(any, _) = check.run
+        && !facts.occasions.iter().any(|o| o.does_any(any))
+    {
+        judge.enter(check.name);
+        let why = super::hints::wanted(any);
+        check
+            .requirements
+            .iter()
+            .for_each(|id| judge.not_applicable(id, why.as_str()));
         return;
     }
     for alone in [false, true] {
