@@ -26,13 +26,11 @@ pub(super) struct Question {
     pub params: Value,
     /// The id of the request, or the key of the input request.
     pub id: Value,
-    /// The line that asks it.
-    pub at: usize,
 }
 
 impl Question {
     /// `form` or `url`, if it asks the person.
-    pub fn mode(&self) -> Option<&str> {
+    pub(super) fn mode(&self) -> Option<&str> {
         (self.method == "elicitation/create").then(|| mode_of(&self.params))
     }
 }
@@ -49,8 +47,6 @@ pub(super) enum Play {
     Result(Value),
     /// An error of the client. There is none in the stateless protocol: the answer is left out.
     Error(i64),
-    /// Nothing.
-    Nothing,
 }
 
 /// How a request went.
@@ -68,7 +64,7 @@ pub(super) struct Course {
 
 impl Course {
     /// Whether that was asked.
-    pub fn asked_for(&self, method: &str) -> bool {
+    pub(super) fn asked_for(&self, method: &str) -> bool {
         self.asked.iter().any(|question| question.method == method)
     }
 }
@@ -143,7 +139,6 @@ impl Context<'_> {
     /// The next request of the server in the log from there on.
     pub(super) fn next_question(&mut self, read: &mut usize) -> Option<Question> {
         while let Some(entry) = self.client.log().get(*read) {
-            let at = *read;
             *read += 1;
             let Event::Received(line) = &entry.event else {
                 continue;
@@ -157,7 +152,6 @@ impl Context<'_> {
                     method: method.clone(),
                     params: json.value.get("params").cloned().unwrap_or(Value::Null),
                     id: id.clone(),
-                    at,
                 });
             }
         }
@@ -172,7 +166,6 @@ impl Context<'_> {
                 let error = json!({"code": code, "message": "The client cannot do that"});
                 json!({"jsonrpc": "2.0", "id": id, "error": error})
             }
-            Play::Nothing => return,
         };
         self.client.send(format!("{message}\n").as_bytes());
     }
@@ -191,13 +184,13 @@ impl Context<'_> {
         let mut params = occasion.params.clone();
         loop {
             course.reply = self.client.request(occasion.method, Some(params));
-            let Reply::Result { at, result } = &course.reply else {
+            let Reply::Result { result, .. } = &course.reply else {
                 return course;
             };
             if !is_interim(result) || course.asked.len() > MOST_QUESTIONS {
                 return course;
             }
-            let questions = input_requests(result, *at);
+            let questions = input_requests(result);
             let mut answers = Map::new();
             for question in &questions {
                 if let (Play::Result(answer), Some(key)) = (play(question), question.id.as_str()) {
@@ -289,7 +282,7 @@ pub(super) fn task(number: usize, status: &str) -> Value {
 }
 
 /// The questions in a result that asks for input.
-pub(super) fn input_requests(result: &Value, at: usize) -> Vec<Question> {
+pub(super) fn input_requests(result: &Value) -> Vec<Question> {
     let requests = result.get("inputRequests").and_then(Value::as_object);
     requests
         .into_iter()
@@ -298,7 +291,6 @@ pub(super) fn input_requests(result: &Value, at: usize) -> Vec<Question> {
             method: request["method"].as_str().unwrap_or_default().to_owned(),
             params: request["params"].clone(),
             id: key.as_str().into(),
-            at,
         })
         .collect()
 }

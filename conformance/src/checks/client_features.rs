@@ -209,39 +209,38 @@ fn errors(ctx: &mut Context<'_>, _: &Occasion) {
 /// A question that nobody answers: after its time the server takes it back and answers the call;
 /// an answer that comes then is too late and does no harm.
 fn timeouts(ctx: &mut Context<'_>, _: &Occasion) {
-    const RULE: &str = "lifecycle.timeouts";
-    const LATE: &str = "cancellation.server-sent.late-response";
     let known = ctx.occasions(Does::ASKS);
-    let Some(occasion) = known.iter().find(|o| o.gives_up.is_some()) else {
-        let why = "It is not known when the server gives up a question; a hint would help: \
-            `gives-up-ms` beside `asks-…` in touchstone.toml.";
-        ctx.not_applicable(&[RULE, LATE], why);
-        return;
-    };
+    for occasion in known.iter().filter(|o| o.gives_up.is_some()) {
+        if left_unanswered(ctx, occasion) {
+            return;
+        }
+    }
+    let why = "Nothing is known to give up a question after a time; a hint would help: \
+        `gives-up-ms` beside `asks-…` in touchstone.toml.";
+    ctx.judge.not_applicable("lifecycle.timeouts", why);
+}
+
+/// False if the server asked nothing.
+fn left_unanswered(ctx: &mut Context<'_>, occasion: &Occasion) -> bool {
+    const RULE: &str = "lifecycle.timeouts";
     let patience = occasion.gives_up.unwrap_or_default() + ctx.client.limits().request;
     let from = ctx.client.log().len();
     let id = ctx.client.fresh_id();
     ctx.client.answer_none();
     ctx.client
         .post(id.clone(), occasion.method, Some(occasion.params.clone()));
-    let until = Instant::now() + patience;
-    let reply = ctx.client.reply(&id, until);
+    let reply = ctx.client.reply(&id, Instant::now() + patience);
     ctx.client.answer_as_usual();
     let mut read = from;
     let Some(question) = ctx.next_question(&mut read) else {
-        let why = format!("{occasion} asked the client nothing.");
-        ctx.not_applicable(&[RULE, LATE], &why);
-        return;
+        return false;
     };
-    let withdrawn = ctx
-        .client
-        .find(from, Instant::now(), &mut |message| {
-            withdraws(message, &question.id)
-        })
-        .is_some();
+    let mut is_withdrawal = |message: &Value| withdraws(message, &question.id);
+    let withdrawn = ctx.client.find(from, Instant::now(), &mut is_withdrawal);
     let answered = matches!(reply, Reply::Result { .. } | Reply::Error { .. });
+    // The first revision asks for the time limit alone.
     let cancels = ctx.revision() >= Revision::V2025_03_26;
-    if answered && (withdrawn || !cancels) {
+    if answered && (withdrawn.is_some() || !cancels) {
         ctx.judge.holds(RULE);
     } else {
         ctx.doubtful = true;
@@ -254,9 +253,10 @@ fn timeouts(ctx: &mut Context<'_>, _: &Occasion) {
         let evidence = ctx.evidence_from(from);
         ctx.judge.broken(RULE, text, evidence);
     }
-    if withdrawn {
+    if withdrawn.is_some() {
         late_answer(ctx, &question, from);
     }
+    true
 }
 
 /// Whether the message takes back a question.

@@ -121,7 +121,7 @@ fn first_round(ctx: &mut Context<'_>, occasion: &Occasion) -> Option<Asked> {
     let Answer::Result(result) = answer else {
         return None;
     };
-    let questions = input_requests(&result, from);
+    let questions = input_requests(&result);
     if !is_interim(&result) || questions.is_empty() {
         return None;
     }

@@ -6,7 +6,9 @@
 
 mod act;
 mod client;
+mod hints;
 mod transcript;
+mod wayward;
 mod wire;
 
 use libtest_mimic::{Arguments, Trial};
@@ -27,7 +29,7 @@ fn main() {
     if args.next().as_deref() == Some("--act") {
         return act::act(&args.next().expect("the name of an act"));
     }
-    let trials: Vec<Trial> = [wire::all(), client::all(), transcript::all()]
+    let trials: Vec<Trial> = [wire::all(), client::all(), transcript::all(), hints::all()]
         .into_iter()
         .flatten()
         .collect();
