@@ -146,7 +146,7 @@ fn requests(exchange: &Exchange<'_>, judge: &mut Judge) {
     }
 }
 
-/// Calls again what answered at once, now as a client that can be asked, and keeps in mind what
+/// Calls again what answered soon, now as a client that can be asked, and keeps in mind what
 /// asks something.
 fn explore(ctx: &mut Context<'_>) {
     for (tool, arguments) in ctx.facts.quick.clone() {

@@ -196,8 +196,10 @@ pub struct Facts {
     pub dual_era: bool,
     /// Requests that are known to bring something about: by hints, or because it was seen.
     pub occasions: Vec<Occasion>,
-    /// The calls of tools that were answered at once, with their arguments.
+    /// The calls of tools that were answered soon, with their arguments.
     pub quick: Vec<(String, Map<String, Value>)>,
+    /// Names that are listed to a client that can do everything.
+    pub for_able: std::collections::BTreeSet<String>,
 }
 
 /// A whole list, all pages put together.
@@ -230,6 +232,19 @@ impl Facts {
             at = at.and_then(|value| value.get(part));
         }
         at.is_some_and(|value| value.is_object() || *value == Value::Bool(true))
+    }
+
+    /// Whether the server lists what the occasion calls or gets, to any of our clients. Of
+    /// resources nothing is known: not all that can be read are listed.
+    pub fn lists_target(&self, occasion: &Occasion) -> bool {
+        let method = match occasion.method {
+            "tools/call" => "tools/list",
+            "prompts/get" => "prompts/list",
+            _ => return true,
+        };
+        let name = occasion.target();
+        let named = |item: &Value| item.get("name").and_then(Value::as_str) == Some(name);
+        self.for_able.contains(name) || self.items(method).iter().any(named)
     }
 
     /// The items of a list, if the server gave it.

@@ -340,32 +340,12 @@ impl Hints {
         Ok(Self { occasions })
     }
 
-    /// The occasions for a server of which this is known: a tool that is not listed is left out.
-    pub(super) fn for_server(&self, facts: &Facts) -> Vec<Occasion> {
-        let known = |occasion: &&Occasion| {
-            let method = match occasion.method {
-                "tools/call" => "tools/list",
-                "prompts/get" => "prompts/list",
-                _ => return true,
-            };
-            is_listed(facts, method, occasion.target())
-        };
-        self.occasions.iter().filter(known).cloned().collect()
-    }
-
     /// The hinted tools and prompts that the server lists in no revision.
     pub(super) fn unlisted(&self, all: &[Facts]) -> Vec<String> {
         let mut names = Vec::new();
         for occasion in &self.occasions {
-            let method = match occasion.method {
-                "tools/call" => "tools/list",
-                "prompts/get" => "prompts/list",
-                _ => continue,
-            };
-            let listed = all
-                .iter()
-                .any(|facts| is_listed(facts, method, occasion.target()));
             let name = occasion.target().to_owned();
+            let listed = all.iter().any(|facts| facts.lists_target(occasion));
             if !listed && !names.contains(&name) {
                 names.push(name);
             }
@@ -379,11 +359,6 @@ impl Hints {
             .iter()
             .any(|occasion| occasion.method == "tools/call" && occasion.target() == name)
     }
-}
-
-fn is_listed(facts: &Facts, method: &str, name: &str) -> bool {
-    let named = |item: &Value| item.get("name").and_then(Value::as_str) == Some(name);
-    facts.items(method).iter().any(named)
 }
 
 /// The same in JSON; a date is its text.

@@ -237,7 +237,11 @@ fn judge_all(run: &Run<'_>, found: Found, report: &mut Report) {
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     report.target.uncalled_tools = uncalled(run.options, &facts);
-    let unlisted = run.options.hints.unlisted(&facts);
+    // Where nothing was judged, nothing is known of the lists.
+    let unlisted = match facts.is_empty() {
+        true => Vec::new(),
+        false => run.options.hints.unlisted(&facts),
+    };
     report.target.remarks.extend(
         unlisted
             .iter()

@@ -115,7 +115,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     client.initialized();
     shared.live = Some(client);
     run_check(run, &mut shared, &checks::GATHER, &mut facts, &mut judge);
-    facts.occasions = run.options.hints.for_server(&facts);
+    facts.occasions = run.options.hints.occasions.clone();
     if !facts.occasions.iter().any(|o| o.does_any(&[Does::Task])) {
         let offered = checks::offered_tasks(&facts, &run.options.call);
         facts.occasions.extend(offered);
@@ -147,6 +147,9 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
 
     let mut able = Slot::new(run, revision, checks::able_client(revision));
     able.deaf = shared.deaf;
+    if !able.deaf && !facts.occasions.is_empty() {
+        leave_out_unlisted(&mut able, &mut facts);
+    }
     let nothing_known = facts.occasions.is_empty();
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Able)) {
         if nothing_known && matches!(check.run, checks::Run::Code(_)) {
@@ -174,6 +177,41 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
         );
     }
     (judge, facts)
+}
+
+/// Hints of tools and prompts that the server does not list are left out: they are about another
+/// revision, or about another server. What it lists may depend on what the client can do.
+fn leave_out_unlisted(able: &mut Slot<'_>, facts: &mut Facts) {
+    let Some(client) = able.client() else {
+        return;
+    };
+    for (method, items, capability) in checks::LISTS {
+        if facts.declares(capability) {
+            let names = names_of(client, method, items);
+            facts.for_able.extend(names);
+        }
+    }
+    let all = std::mem::take(&mut facts.occasions);
+    facts.occasions = all.into_iter().filter(|o| facts.lists_target(o)).collect();
+}
+
+/// The names in all pages of a list, within reason.
+fn names_of(client: &mut Client, method: &str, items: &str) -> Vec<String> {
+    const MOST_PAGES: usize = 100;
+    let mut names = Vec::new();
+    let mut params = json!({});
+    for _ in 0..MOST_PAGES {
+        let reply = client.request(method, Some(params));
+        let Some(page) = reply.result() else { break };
+        let listed = page.get(items).and_then(Value::as_array);
+        let named = listed.into_iter().flatten();
+        names.extend(named.filter_map(|item| item.get("name")?.as_str().map(str::to_owned)));
+        let Some(cursor) = page.get("nextCursor").filter(|c| c.is_string()) else {
+            break;
+        };
+        params = json!({ "cursor": cursor });
+    }
+    names
 }
 
 /// The greeting was answered, else nobody would be here.
