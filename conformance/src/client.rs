@@ -120,6 +120,11 @@ impl Client {
         self.answers_none = true;
     }
 
+    /// Answers requests from the server again, after [`Client::answer_none`].
+    pub fn answer_as_usual(&mut self) {
+        self.answers_none = false;
+    }
+
     /// Drops the replies that nobody asked for, so that their ids may be used again.
     pub fn forget(&mut self) {
         self.waiting.clear();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind, SentKind};
 use super::{Answer, Check, Context, Observer, Run, Session};
-use crate::run::Judge;
+use crate::run::{Does, Judge, Occasion};
 use crate::spec::{Era, Revision, Span};
 
 const LEVELS: [&str; 8] = [
@@ -22,13 +22,26 @@ const HANDSHAKE: Span = Span {
     last: Revision::V2025_11_25,
 };
 
-pub(super) const CHECKS: &[Check] = &[Check {
-    name: "logging.set-level",
-    requirements: &["logging.set-level.ack"],
-    span: HANDSHAKE,
-    session: Session::Shared,
-    run: Run::Code(set_level),
-}];
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        name: "logging.set-level",
+        requirements: &["logging.set-level.ack"],
+        span: HANDSHAKE,
+        session: Session::Shared,
+        run: Run::Code(set_level),
+    },
+    Check {
+        name: "logging.from-a-level",
+        requirements: &[
+            "logging.level-filter",
+            "logging.opt-in.level",
+            "logging.request-scoped",
+        ],
+        span: Span::ALL,
+        session: Session::Able,
+        run: Run::Occasion(&[Does::Logs], from_a_level),
+    },
+];
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "logging.messages",
@@ -212,4 +225,31 @@ fn filtered(
     } else {
         judge.holds("logging.level-filter");
     }
+}
+
+/// Asks for grave messages, then for all; the observer judges what comes.
+fn from_a_level(ctx: &mut Context<'_>, occasion: &Occasion) {
+    const RULES: &[&str] = &[
+        "logging.level-filter",
+        "logging.opt-in.level",
+        "logging.request-scoped",
+    ];
+    if !ctx.needs("logging", RULES) {
+        return;
+    }
+    for level in ["error", "debug"] {
+        let params = if ctx.handshake() {
+            let set = Some(json!({"level": level}));
+            if matches!(ctx.ask(&[], "logging/setLevel", set), Answer::None) {
+                return;
+            }
+            occasion.params.clone()
+        } else {
+            occasion.with("_meta", json!({"io.modelcontextprotocol/logLevel": level}))
+        };
+        if matches!(ctx.ask(&[], occasion.method, Some(params)), Answer::None) {
+            return;
+        }
+    }
+    ctx.client.barrier();
 }

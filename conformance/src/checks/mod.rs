@@ -6,6 +6,7 @@
 
 pub mod exchange;
 
+mod asking;
 mod batch;
 mod caching;
 mod cancellation;
@@ -13,6 +14,7 @@ mod client_features;
 mod completion;
 mod content;
 mod discover;
+mod elicitation;
 pub mod generated;
 mod jsonschema;
 mod lifecycle;
@@ -26,6 +28,7 @@ mod progress;
 mod prompts;
 mod resources;
 mod robustness;
+mod sampling;
 mod scripts;
 mod shapes;
 mod stdio;
@@ -37,12 +40,13 @@ mod versioning;
 pub(crate) use discover::supported_versions;
 pub(crate) use lifecycle::negotiated;
 pub(crate) use pagination::GATHER;
+pub(crate) use tasks::offered as offered_tasks;
 pub(crate) use tools::may_call;
 
 use serde_json::{Map, Value, json};
 
 use crate::client::{Client, Reply};
-use crate::run::{CallPolicy, Judge};
+use crate::run::{CallPolicy, Does, Judge, Occasion};
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
 use crate::transcript::Transcript;
@@ -62,6 +66,10 @@ pub enum Session {
     /// In the one that is handled roughly: the client declares everything it can, and what is
     /// sent may be broken. Runs after the shared ones.
     Rough,
+    /// In the one whose client can do everything that the revision knows, every mode included. It
+    /// is for what the server does on the occasions that it shows or that hints name; where there
+    /// is none, no process is started.
+    Able,
     /// In a process of its own, after the handshake; the client declares nothing.
     Own,
 }
@@ -86,6 +94,11 @@ impl Check {
         match self.run {
             Run::Code(run) => run(ctx),
             Run::Script(transcript) => scripts::play(transcript, launch, ctx),
+            Run::Occasion(any, run) => {
+                if let Some(occasion) = ctx.occasions(any).first() {
+                    run(ctx, occasion);
+                }
+            }
         }
     }
 }
@@ -97,6 +110,9 @@ pub enum Run {
     Code(fn(&mut Context<'_>)),
     /// By playing a transcript.
     Script(&'static Transcript),
+    /// By a function, on the first occasion that does one of these. Where nothing is known to, the
+    /// requirements are not applicable.
+    Occasion(&'static [Does], fn(&mut Context<'_>, &Occasion)),
 }
 
 /// A reader of whole conversations.
@@ -129,6 +145,9 @@ pub fn checks() -> impl Iterator<Item = &'static Check> {
         tasks::CHECKS,
         mrtr::CHECKS,
         client_features::CHECKS,
+        elicitation::CHECKS,
+        sampling::CHECKS,
+        progress::CHECKS,
         stdio::CHECKS,
         batch::CHECKS,
         robustness::CHECKS,
@@ -155,6 +174,10 @@ pub fn observers() -> impl Iterator<Item = &'static Observer> {
         subscriptions::OBSERVERS,
         resources::OBSERVERS,
         client_features::OBSERVERS,
+        elicitation::OBSERVERS,
+        sampling::OBSERVERS,
+        mrtr::OBSERVERS,
+        versioning::OBSERVERS,
         ping::OBSERVERS,
         tools::OBSERVERS,
     ]
@@ -175,6 +198,12 @@ pub struct Facts {
     pub batches: bool,
     /// Whether the server also serves the other era.
     pub dual_era: bool,
+    /// Requests that are known to bring something about: by hints, or because it was seen.
+    pub occasions: Vec<Occasion>,
+    /// The calls of tools that were answered soon, with their arguments.
+    pub quick: Vec<(String, Map<String, Value>)>,
+    /// Names that are listed to a client that can do everything.
+    pub for_able: std::collections::BTreeSet<String>,
 }
 
 /// A whole list, all pages put together.
@@ -207,6 +236,19 @@ impl Facts {
             at = at.and_then(|value| value.get(part));
         }
         at.is_some_and(|value| value.is_object() || *value == Value::Bool(true))
+    }
+
+    /// Whether the server lists what the occasion calls or gets, to any of our clients. Of
+    /// resources nothing is known: not all that can be read are listed.
+    pub fn lists_target(&self, occasion: &Occasion) -> bool {
+        let method = match occasion.method {
+            "tools/call" => "tools/list",
+            "prompts/get" => "prompts/list",
+            _ => return true,
+        };
+        let name = occasion.target();
+        let named = |item: &Value| item.get("name").and_then(Value::as_str) == Some(name);
+        self.for_able.contains(name) || self.items(method).iter().any(named)
     }
 
     /// The items of a list, if the server gave it.
@@ -330,7 +372,10 @@ impl Context<'_> {
     pub fn call_tool(&mut self, requirements: &[&str], name: &str, arguments: Value) -> Answer {
         let from = self.client.log().len();
         let id = self.client.fresh_id();
-        let params = json!({"name": name, "arguments": arguments});
+        // What a tool reports of its progress, the observers judge.
+        let token = format!("call-{}", id.to_string().trim_matches('"'));
+        let params =
+            json!({"name": name, "arguments": arguments, "_meta": {"progressToken": token}});
         self.client.post(id.clone(), "tools/call", Some(params));
         let until = std::time::Instant::now() + self.client.limits().request;
         let reply = self.client.reply(&id, until);
@@ -414,7 +459,7 @@ impl Context<'_> {
     }
 }
 
-/// Capabilities of a client that can do everything the revision knows.
+/// Capabilities of a client that can do everything the revision knows, in the plainest way.
 pub fn full_client(revision: Revision) -> Map<String, Value> {
     let mut capabilities = Map::new();
     let mut put = |name: &str, value: Value| {
@@ -427,6 +472,20 @@ pub fn full_client(revision: Revision) -> Map<String, Value> {
     }
     if revision == Revision::V2026_07_28 {
         put("roots", json!({}));
+    }
+    capabilities
+}
+
+/// Capabilities of a client that can do everything the revision knows, every mode included.
+pub fn able_client(revision: Revision) -> Map<String, Value> {
+    let mut capabilities = full_client(revision);
+    if revision >= Revision::V2025_11_25 {
+        capabilities.insert("elicitation".to_owned(), json!({"form": {}, "url": {}}));
+        capabilities.insert("sampling".to_owned(), json!({"tools": {}, "context": {}}));
+    }
+    if revision == Revision::V2025_11_25 {
+        let requests = json!({"sampling": {"createMessage": {}}, "elicitation": {"create": {}}});
+        capabilities.insert("tasks".to_owned(), json!({"requests": requests}));
     }
     capabilities
 }

@@ -2,12 +2,26 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::Observer;
 use super::exchange::{Exchange, Kind, SentKind};
-use crate::run::Judge;
+use super::{Answer, Check, Context, Observer, Run, Session};
+use crate::run::{Does, Judge, Occasion};
+use crate::spec::Span;
 use crate::spec::requirement::Breach;
+
+pub(super) const CHECKS: &[Check] = &[Check {
+    name: "progress.tokens",
+    requirements: &[
+        "progress.token-echo",
+        "progress.increasing",
+        "progress.stop-after-completion",
+        "progress.shape",
+    ],
+    span: Span::ALL,
+    session: Session::Able,
+    run: Run::Occasion(&[Does::Progress], tokens),
+}];
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "progress.notifications",
@@ -150,4 +164,15 @@ fn server_tokens(exchange: &Exchange<'_>, judge: &mut Judge) {
             None => {}
         }
     }
+}
+
+/// Tokens that differ by their JSON type alone; the observer judges what comes.
+fn tokens(ctx: &mut Context<'_>, occasion: &Occasion) {
+    for token in [json!(7), json!("7")] {
+        let params = occasion.with_token(&token);
+        if matches!(ctx.ask(&[], occasion.method, Some(params)), Answer::None) {
+            return;
+        }
+    }
+    ctx.client.barrier();
 }

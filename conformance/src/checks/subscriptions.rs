@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::exchange::{Exchange, Kind, SentKind};
 use super::{Check, Context, Observer, Run, Session};
 use crate::client::Reply;
-use crate::run::Judge;
+use crate::run::{Does, Judge, Occasion};
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
 
@@ -20,22 +20,55 @@ const STATELESS: Span = Span {
 /// What is already on its way when a cancellation arrives may still come for so long.
 const RACE: Duration = Duration::from_millis(250);
 
-pub(super) const CHECKS: &[Check] = &[Check {
-    name: "subscriptions.listen",
-    requirements: &[
-        "subscriptions.ack-first",
-        "subscriptions.ack-filter",
-        "subscriptions.id-tag",
-        "subscriptions.id-value",
-        "subscriptions.concurrent",
-        "subscriptions.stays-open",
-        "subscriptions.cancel",
-        "subscriptions.graceful-close",
-    ],
-    span: STATELESS,
-    session: Session::Own,
-    run: Run::Code(listen),
-}];
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        name: "subscriptions.listen",
+        requirements: &[
+            "subscriptions.ack-first",
+            "subscriptions.ack-filter",
+            "subscriptions.id-tag",
+            "subscriptions.id-value",
+            "subscriptions.concurrent",
+            "subscriptions.stays-open",
+            "subscriptions.cancel",
+            "subscriptions.graceful-close",
+        ],
+        span: STATELESS,
+        session: Session::Own,
+        run: Run::Code(listen),
+    },
+    Check {
+        name: "subscriptions.tools-change",
+        requirements: &[
+            "tools.list-changed.notify",
+            "tools.list-changed.notify-listeners",
+        ],
+        span: Span::ALL,
+        session: Session::Able,
+        run: Run::Occasion(&[Does::ChangesTools], tools_change),
+    },
+    Check {
+        name: "subscriptions.prompts-change",
+        requirements: &["prompts.list-changed.notify"],
+        span: Span::ALL,
+        session: Session::Able,
+        run: Run::Occasion(&[Does::ChangesPrompts], prompts_change),
+    },
+    Check {
+        name: "subscriptions.resources-change",
+        requirements: &["resources.list-changed.notify"],
+        span: Span::ALL,
+        session: Session::Able,
+        run: Run::Occasion(&[Does::ChangesResources], resources_change),
+    },
+    Check {
+        name: "subscriptions.resource-change",
+        requirements: &["resources.updated.on-change"],
+        span: Span::ALL,
+        session: Session::Able,
+        run: Run::Occasion(&[Does::ChangesResource], resource_change),
+    },
+];
 
 pub(super) const OBSERVERS: &[Observer] = &[Observer {
     name: "subscriptions.unsolicited",
@@ -369,5 +402,159 @@ fn unsolicited(exchange: &Exchange<'_>, judge: &mut Judge) {
                 judge.broken("subscriptions.id-tag", text, exchange.evidence(message));
             }
         }
+    }
+}
+
+/// An open subscription.
+pub(super) struct Watch {
+    /// The id of the listen request.
+    pub id: Value,
+    /// Where it began in the log.
+    pub from: usize,
+}
+
+/// Opens a subscription and waits for its acknowledgment. Without one the rules are blocked.
+pub(super) fn watch(ctx: &mut Context<'_>, rules: &[&str], filter: Value) -> Option<Watch> {
+    let from = ctx.client.log().len();
+    let id = ctx.client.fresh_id();
+    let params = json!({"notifications": filter});
+    ctx.client
+        .post(id.clone(), "subscriptions/listen", Some(params));
+    let until = ctx.client.deadline();
+    let acknowledged = ctx.client.find(from, until, &mut |message| {
+        message.get("method") == Some(&json!(ACK)) && message.pointer(ID_KEY) == Some(&id)
+            || message.get("id") == Some(&id)
+    });
+    let message = acknowledged.and_then(|at| message_at(ctx, at));
+    if message.is_some_and(|message| message.get("method").is_some()) {
+        return Some(Watch { id, from });
+    }
+    rules
+        .iter()
+        .for_each(|rule| ctx.judge.blocked(rule, "subscriptions.ack-first"));
+    None
+}
+
+/// A change that a client can watch.
+struct Change<'a> {
+    rules: &'static [&'static str],
+    /// What must be declared for it.
+    capability: &'static str,
+    /// The member of a filter, and what it is set to.
+    filter: (&'static str, Value),
+    notification: &'static str,
+    uri: Option<&'a str>,
+}
+
+fn tools_change(ctx: &mut Context<'_>, occasion: &Occasion) {
+    let change = Change {
+        rules: &[
+            "tools.list-changed.notify",
+            "tools.list-changed.notify-listeners",
+        ],
+        capability: "tools.listChanged",
+        filter: ("toolsListChanged", json!(true)),
+        notification: "notifications/tools/list_changed",
+        uri: None,
+    };
+    change_is_told(ctx, occasion, &change);
+}
+
+fn prompts_change(ctx: &mut Context<'_>, occasion: &Occasion) {
+    let change = Change {
+        rules: &["prompts.list-changed.notify"],
+        capability: "prompts.listChanged",
+        filter: ("promptsListChanged", json!(true)),
+        notification: "notifications/prompts/list_changed",
+        uri: None,
+    };
+    change_is_told(ctx, occasion, &change);
+}
+
+fn resources_change(ctx: &mut Context<'_>, occasion: &Occasion) {
+    let change = Change {
+        rules: &["resources.list-changed.notify"],
+        capability: "resources.listChanged",
+        filter: ("resourcesListChanged", json!(true)),
+        notification: "notifications/resources/list_changed",
+        uri: None,
+    };
+    change_is_told(ctx, occasion, &change);
+}
+
+fn resource_change(ctx: &mut Context<'_>, occasion: &Occasion) {
+    let uri = occasion.resource.as_deref().unwrap_or_default();
+    let change = Change {
+        rules: &["resources.updated.on-change"],
+        capability: "resources.subscribe",
+        filter: ("resourceSubscriptions", json!([uri])),
+        notification: "notifications/resources/updated",
+        uri: Some(uri),
+    };
+    change_is_told(ctx, occasion, &change);
+}
+
+/// Watches, brings the change about, and waits for the notification.
+fn change_is_told(ctx: &mut Context<'_>, occasion: &Occasion, change: &Change<'_>) {
+    /// A notification may come after the reply of the call that caused it.
+    const PATIENCE: Duration = Duration::from_secs(2);
+    if !ctx.needs(change.capability, change.rules) {
+        return;
+    }
+    let mut stream = None;
+    if !ctx.handshake() {
+        let (name, on) = &change.filter;
+        stream = watch(ctx, change.rules, json!({ *name: on }));
+        if stream.is_none() {
+            return;
+        }
+    } else if let Some(uri) = change.uri {
+        let params = Some(json!({"uri": uri}));
+        match ctx.ask(change.rules, "resources/subscribe", params) {
+            super::Answer::Result(_) => {}
+            super::Answer::Error { error, .. } => {
+                let why = format!("`resources/subscribe` to `{uri}` is refused: {error}");
+                ctx.not_applicable(change.rules, &why);
+                return;
+            }
+            super::Answer::None => return,
+        }
+    }
+    let from = ctx.client.log().len();
+    let answer = ctx.ask(change.rules, occasion.method, Some(occasion.params.clone()));
+    let worked = match answer {
+        super::Answer::None => return,
+        super::Answer::Error { .. } => false,
+        super::Answer::Result(result) => !super::tools::is_error(&result),
+    };
+    if !worked {
+        let why = format!("{occasion} fails, so nothing changed; look at the hint.");
+        ctx.not_applicable(change.rules, &why);
+        return;
+    }
+    let until = Instant::now() + PATIENCE.min(ctx.client.limits().request);
+    let tag = stream.as_ref().map(|watch| watch.id.clone());
+    let told = ctx.client.find(from, until, &mut |message| {
+        let uri = message.pointer("/params/uri").and_then(Value::as_str);
+        message.get("method") == Some(&json!(change.notification))
+            && message.pointer(ID_KEY) == tag.as_ref()
+            // Of a part of the resource as well.
+            && change.uri.is_none_or(|wanted| uri.is_some_and(|uri| uri.starts_with(wanted)))
+    });
+    for rule in change.rules {
+        if told.is_some() {
+            ctx.judge.holds(rule);
+        } else {
+            ctx.doubtful = true;
+            let evidence = ctx.evidence_from(from);
+            let text = format!("After {occasion} no `{}` came.", change.notification);
+            ctx.judge.broken(rule, text, evidence);
+        }
+    }
+    if let Some(watch) = stream {
+        let params = Some(json!({"requestId": watch.id}));
+        ctx.client.notify("notifications/cancelled", params);
+    } else if let Some(uri) = change.uri {
+        ctx.ask(&[], "resources/unsubscribe", Some(json!({"uri": uri})));
     }
 }

@@ -1,13 +1,14 @@
 //! `server/tools`.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, SentKind};
 use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::property::example;
-use crate::run::{CallPolicy, Judge};
+use crate::run::{CallPolicy, Does, Judge, Occasion};
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
 
@@ -76,6 +77,27 @@ pub(super) const CHECKS: &[Check] = &[
         },
         session: Session::Rough,
         run: Run::Code(second_process),
+    },
+    Check {
+        name: "tools.case",
+        requirements: &["tools.name.case-sensitive"],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(case),
+    },
+    Check {
+        name: "tools.fails",
+        requirements: &["tools.call.execution-error", "jsonrpc.internal-error"],
+        span: Span::ALL,
+        session: Session::Able,
+        run: Run::Occasion(&[Does::Fails], fails),
+    },
+    Check {
+        name: "tools.hinted-call",
+        requirements: &["tools.call.result-shape"],
+        span: Span::ALL,
+        session: Session::Able,
+        run: Run::Code(hinted_call),
     },
 ];
 
@@ -454,7 +476,10 @@ fn call(ctx: &mut Context<'_>) {
             continue;
         };
         let name = tool_name(tool);
-        match ctx.call_tool(&[RULE], name, Value::Object(arguments)) {
+        let (from, began) = (ctx.client.log().len(), Instant::now());
+        let answer = ctx.call_tool(&[RULE], name, Value::Object(arguments.clone()));
+        remember(ctx, name, arguments, from, began.elapsed());
+        match answer {
             Answer::Result(_) => ctx.judge.holds(RULE),
             Answer::Error { code, .. } => {
                 // The values were made up; a server may refuse them for reasons of its own.
@@ -466,6 +491,159 @@ fn call(ctx: &mut Context<'_>) {
             }
             Answer::None if ctx.doubtful || ctx.judge.is_broken(RULE) => return,
             Answer::None => {}
+        }
+    }
+}
+
+/// Keeps in mind what a call showed: that it is slow, or reports progress.
+fn remember(
+    ctx: &mut Context<'_>,
+    name: &str,
+    arguments: Map<String, Value>,
+    from: usize,
+    took: Duration,
+) {
+    /// A call that takes so long can be cancelled meanwhile.
+    const SLOW: Duration = Duration::from_millis(500);
+    let hinted =
+        |o: &Occasion| o.method == "tools/call" && o.target() == name && !o.does_any(&[Does::Task]);
+    if ctx.facts.occasions.iter().any(hinted) {
+        return;
+    }
+    let mut does = Vec::new();
+    let reports = |message: &Value| message["method"] == "notifications/progress";
+    let mut takes = None;
+    if ctx
+        .client
+        .find(from, Instant::now(), &mut |m| reports(m))
+        .is_some()
+    {
+        does.push(Does::Progress);
+    }
+    if took >= SLOW && ctx.occasions(&[Does::Slow]).is_empty() {
+        // Only what is slow twice is slow: the machine may have been busy.
+        let began = Instant::now();
+        let params = json!({"name": name, "arguments": arguments});
+        let again = ctx.client.request("tools/call", Some(params));
+        takes = Some(took.min(began.elapsed()));
+        if again.result().is_some() && takes >= Some(SLOW) {
+            does.push(Does::Slow);
+        }
+    }
+    if took < ctx.client.limits().request / 2 {
+        ctx.facts.quick.push((name.to_owned(), arguments.clone()));
+    }
+    if !does.is_empty() {
+        let mut occasion = Occasion::seen(name, arguments, Does::Slow);
+        occasion.does = does;
+        occasion.takes = takes;
+        ctx.facts.occasions.push(occasion);
+    }
+}
+
+/// A tool under its name in the other case.
+fn case(ctx: &mut Context<'_>) {
+    const RULE: &str = "tools.name.case-sensitive";
+    if !ctx.needs_list("tools/list", &[RULE]) {
+        return;
+    }
+    let names: HashSet<String> = ctx
+        .facts
+        .items("tools/list")
+        .iter()
+        .map(|tool| tool_name(tool).to_owned())
+        .collect();
+    let candidate = ctx.callable_tools().into_iter().find_map(|tool| {
+        let name = tool_name(&tool);
+        let upper = name.to_uppercase();
+        let other = if upper == name {
+            name.to_lowercase()
+        } else {
+            upper
+        };
+        let task = tool.pointer("/execution/taskSupport") == Some(&json!("required"));
+        let free = !names.contains(&other) && !task;
+        Some((other, example::arguments(&tool).filter(|_| free)?))
+    });
+    let Some((name, arguments)) = candidate else {
+        ctx.not_applicable(&[RULE], UNCALLED);
+        return;
+    };
+    let from = ctx.client.log().len();
+    let params = json!({"name": name, "arguments": arguments});
+    match ctx.ask(&[RULE], "tools/call", Some(params)) {
+        Answer::Result(result) if !is_error(&result) => {
+            let evidence = ctx.evidence_from(from);
+            let text =
+                format!("A tool is called by `{name}`, though its name is written otherwise.");
+            ctx.judge.broken(RULE, text, evidence);
+        }
+        Answer::None => {}
+        _ => ctx.judge.holds(RULE),
+    }
+}
+
+/// A tool that fails says so in its result; what else fails inside gives error -32603.
+fn fails(ctx: &mut Context<'_>, _: &Occasion) {
+    const TOOL: &str = "tools.call.execution-error";
+    const OTHER: &str = "jsonrpc.internal-error";
+    for occasion in ctx.occasions(&[Does::Fails]) {
+        let rule = match occasion.method {
+            "tools/call" => TOOL,
+            _ => OTHER,
+        };
+        let from = ctx.client.log().len();
+        let answer = ctx.ask(&[rule], occasion.method, Some(occasion.params.clone()));
+        let text = match answer {
+            Answer::None => return,
+            Answer::Result(result) if rule == TOOL && is_error(&result) => None,
+            Answer::Error {
+                code: Some(-32603), ..
+            } if rule == OTHER => None,
+            Answer::Result(_) => {
+                let why = format!("{occasion} does not fail; look at the hint.");
+                ctx.judge.not_applicable(rule, why);
+                continue;
+            }
+            Answer::Error { error, .. } if rule == TOOL => Some(format!(
+                "{occasion} fails with a JSON-RPC error, not with `isError` in a result: {error}"
+            )),
+            Answer::Error { error, .. } => Some(format!(
+                "{occasion} fails with another error than -32603: {error}"
+            )),
+        };
+        match text {
+            None => ctx.judge.holds(rule),
+            Some(text) => {
+                let evidence = ctx.evidence_from(from);
+                ctx.judge.broken(rule, text, evidence);
+            }
+        }
+    }
+    for (rule, table) in [(TOOL, "[[tool]]"), (OTHER, "[[resource]] or [[prompt]]")] {
+        let why = format!(
+            "Nothing is known to fail while it runs; a hint would help: {table} with `fails` in \
+             touchstone.toml."
+        );
+        ctx.judge.not_applicable(rule, why);
+    }
+}
+
+/// Hints that say nothing but with which arguments a tool answers.
+fn hinted_call(ctx: &mut Context<'_>) {
+    const RULE: &str = "tools.call.result-shape";
+    for occasion in ctx.facts.occasions.clone() {
+        if !occasion.does.is_empty() {
+            continue;
+        }
+        match ctx.ask(&[RULE], occasion.method, Some(occasion.params.clone())) {
+            Answer::Result(_) if occasion.method == "tools/call" => ctx.judge.holds(RULE),
+            Answer::Error { error, .. } => {
+                let text = format!("{occasion} with the arguments of the hint fails: {error}");
+                ctx.judge.note(RULE, text);
+            }
+            Answer::Result(_) => {}
+            Answer::None => return,
         }
     }
 }

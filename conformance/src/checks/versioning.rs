@@ -2,10 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Check, Context, Run, Session};
+use super::exchange::Exchange;
+use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::client::Reply;
+use crate::property::example;
+use crate::run::{Does, Judge, Occasion};
 use crate::spec::requirement::Breach;
-use crate::spec::{Revision, Span};
+use crate::spec::{Era, Revision, Span};
 
 const STATELESS: Span = Span {
     first: Revision::V2026_07_28,
@@ -60,7 +63,23 @@ pub(super) const CHECKS: &[Check] = &[
         session: Session::Own,
         run: Run::Code(concurrent_eras),
     },
+    Check {
+        name: "extensions.fallback",
+        requirements: &["extensions.fallback"],
+        span: STATELESS,
+        session: Session::Shared,
+        run: Run::Code(fallback),
+    },
 ];
+
+pub(super) const OBSERVERS: &[Observer] = &[Observer {
+    name: "versioning.missing-capability",
+    requirements: &[
+        "versioning.missing-capability.code",
+        "versioning.missing-capability.data",
+    ],
+    read: missing_capability,
+}];
 
 /// A cursor that one process gave works in another. Nothing else that the server hands out can be
 /// told to be a handle.
@@ -312,5 +331,82 @@ fn served(ctx: &mut Context<'_>, rule: &str, method: &str) {
             ctx.judge.broken(rule, message, evidence);
         }
         Answer::None => {}
+    }
+}
+
+fn missing_capability(exchange: &Exchange<'_>, judge: &mut Judge) {
+    const CODE: &str = "versioning.missing-capability.code";
+    const DATA: &str = "versioning.missing-capability.data";
+    if exchange.revision.era() != Era::Stateless {
+        return;
+    }
+    for message in &exchange.received {
+        let error = &message.value["error"];
+        if error["code"] != -32021 {
+            continue;
+        }
+        judge.holds(CODE);
+        let required = &error["data"]["requiredCapabilities"];
+        let named = required
+            .as_object()
+            .is_some_and(|r| !r.is_empty() && r.values().all(Value::is_object));
+        if named {
+            judge.holds(DATA);
+        } else {
+            let text = format!(
+                "Error -32021 names no capability in `data.requiredCapabilities`: {required}."
+            );
+            judge.broken(DATA, text, exchange.evidence(message));
+        }
+    }
+}
+
+/// A client without extensions gets results and errors of the core.
+fn fallback(ctx: &mut Context<'_>) {
+    const RULE: &str = "extensions.fallback";
+    /// More calls than this show nothing new.
+    const MOST: usize = 12;
+    let extensions = ctx.facts.capabilities.get("extensions");
+    if extensions
+        .and_then(Value::as_object)
+        .is_none_or(|e| e.is_empty())
+    {
+        ctx.not_applicable(&[RULE], "The server declares no extension.");
+        return;
+    }
+    let mut occasions = ctx.occasions(&[Does::UsesExtension]);
+    if occasions.is_empty() {
+        for tool in ctx.callable_tools().iter().take(MOST) {
+            if let (Some(name), Some(arguments)) = (
+                tool.get("name").and_then(Value::as_str),
+                example::arguments(tool),
+            ) {
+                occasions.push(Occasion::seen(name, arguments, Does::UsesExtension));
+            }
+        }
+    }
+    for occasion in &occasions {
+        let from = ctx.client.log().len();
+        match ctx.ask(&[RULE], occasion.method, Some(occasion.params.clone())) {
+            Answer::Result(result) => {
+                let kind = result.get("resultType").and_then(Value::as_str);
+                match kind.filter(|kind| !["complete", "input_required"].contains(kind)) {
+                    Some(kind) => {
+                        let evidence = ctx.evidence_from(from);
+                        let text = format!(
+                            "{occasion} gives a `{kind}` result to a client without extensions."
+                        );
+                        ctx.judge.broken(RULE, text, evidence);
+                    }
+                    None => ctx.judge.holds(RULE),
+                }
+            }
+            Answer::Error { .. } => ctx.judge.holds(RULE),
+            Answer::None => return,
+        }
+    }
+    if occasions.is_empty() {
+        let why = crate::run::wanted(&[Does::UsesExtension]);
+        ctx.judge.not_applicable(RULE, why);
     }
 }

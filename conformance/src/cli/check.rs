@@ -10,7 +10,7 @@ use super::server::{Server, seconds};
 use super::{Problem, select};
 use crate::checks::generated::CASES;
 use crate::report::Again;
-use crate::run::{self, CallPolicy, Options, ProfileChoice};
+use crate::run::{self, CallPolicy, Hints, Options, ProfileChoice};
 use crate::spec::Revision;
 
 /// Hints are read from here when no other file is named.
@@ -82,7 +82,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", help_heading = "How to run")]
     seed: Option<u64>,
 
-    /// Arguments that make the server's tools answer
+    /// What tools do with which arguments, for rules that cannot be seen otherwise
     /// [default: touchstone.toml in the current folder, if it is there]
     #[arg(long, value_name = "FILE", help_heading = "How to run")]
     hints: Option<PathBuf>,
@@ -195,11 +195,15 @@ fn profiles(names: &[String]) -> Result<ProfileChoice, Problem> {
     }
 }
 
-fn hints(given: &Option<PathBuf>) -> Result<Option<PathBuf>, Problem> {
+fn hints(given: &Option<PathBuf>) -> Result<Hints, Problem> {
     let usual = PathBuf::from(HINTS);
-    match given {
-        None => Ok(usual.is_file().then_some(usual)),
-        given => existing("--hints", given, Path::is_file),
+    let path = match given {
+        None => usual.is_file().then_some(usual),
+        given => existing("--hints", given, Path::is_file)?,
+    };
+    match path {
+        Some(path) => Ok(Hints::load(&path)?),
+        None => Ok(Hints::default()),
     }
 }
 

@@ -98,7 +98,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         cases: ROUND,
         seed: Some(seed),
         pack: None,
-        hints: None,
+        hints: crate::run::Hints::default(),
     };
     let again = Again::Fuzz {
         flags: flags(args, seed),

@@ -240,6 +240,10 @@ impl List<'_> {
                 out,
                 "{bold}{revision}: {done} of {rows} rules checked{bold:#}"
             );
+            for (kind, testable) in KINDS {
+                let (done, rows) = self.of_kind(*revision, testable);
+                let _ = writeln!(out, "  {kind:<44} {done:>4} of {rows:>4}");
+            }
             for area in &areas {
                 let _ = writeln!(
                     out,
@@ -252,6 +256,19 @@ impl List<'_> {
             }
         }
         out
+    }
+
+    /// Rules over stdio that are tested in one way: how many are checked, and how many there are.
+    fn of_kind(&self, revision: Revision, testable: &str) -> (usize, usize) {
+        let rules = self.rules.iter().filter(|rule| {
+            rule.span.contains(revision) && rule.transport != "http" && rule.testable == testable
+        });
+        let (mut done, mut rows) = (0, 0);
+        for rule in rules {
+            rows += 1;
+            done += usize::from(checked(self.coverage.of(rule), revision).is_ok());
+        }
+        (done, rows)
     }
 
     fn coverage_json(&self) -> Value {
@@ -275,6 +292,16 @@ impl List<'_> {
         Value::Array(rows)
     }
 }
+
+/// What a rule over stdio needs to be seen, and the word of the catalogue for it.
+const KINDS: [(&str, &str); 3] = [
+    ("over stdio, with no help", "black-box"),
+    ("with a client that answers", "needs-cooperating-client"),
+    (
+        "when the server shows it, or a hint names it",
+        "needs-fixture",
+    ),
+];
 
 #[derive(Default)]
 struct Area<'a> {
@@ -357,6 +384,7 @@ jsonrpc.version-member MUST 2024-11-05..
         let text = list.coverage_text(80);
         assert!(text.contains("2025-11-25: 1 of 3 rules checked"), "{text}");
         assert!(text.contains("1 not: no check yet"), "{text}");
+        assert!(text.contains("over stdio, with no help"), "{text}");
         assert_eq!(list.json()[0]["coverage"][1]["checks"], json!([]));
     }
 }

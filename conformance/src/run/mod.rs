@@ -2,6 +2,7 @@
 
 mod coverage;
 mod detect;
+mod hints;
 mod judge;
 mod opening;
 pub mod replay;
@@ -19,6 +20,7 @@ use crate::verdict::{Judgement, Report};
 use crate::wire::{Launch, Limits};
 
 pub use coverage::{Coverage, coverage};
+pub use hints::{Does, Hints, Occasion, wanted};
 pub use judge::{Judge, level_name};
 
 use detect::Found;
@@ -52,8 +54,8 @@ pub struct Options {
     pub seed: Option<u64>,
     /// A folder with source packs for the profiles.
     pub pack: Option<PathBuf>,
-    /// A file with hints about the server.
-    pub hints: Option<PathBuf>,
+    /// What the user tells about the server.
+    pub hints: Hints,
 }
 
 /// Which tools of somebody's server may be called.
@@ -284,7 +286,17 @@ fn judge_all(run: &Run<'_>, found: Found, how: How, report: &mut Report) {
     let facts = facts
         .into_inner()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    report.target.uncalled_tools = uncalled(&run.options.call, &facts);
+    report.target.uncalled_tools = uncalled(run.options, &facts);
+    // Where nothing was judged, nothing is known of the lists.
+    let unlisted = match facts.is_empty() {
+        true => Vec::new(),
+        false => run.options.hints.unlisted(&facts),
+    };
+    report.target.remarks.extend(
+        unlisted
+            .iter()
+            .map(|name| format!("The hints name `{name}`, which the server does not list.")),
+    );
     if matches!(how, How::Check) && !run.progress.interrupted() {
         crate::profiles::judge(run.options, &facts, report, &run.processes);
     }
@@ -346,12 +358,13 @@ fn settle(run: &Run<'_>, judges: Vec<Judge>) -> Vec<Judgement> {
     judgements
 }
 
-fn uncalled(policy: &CallPolicy, facts: &[checks::Facts]) -> Vec<String> {
+fn uncalled(options: &Options, facts: &[checks::Facts]) -> Vec<String> {
     let mut names: Vec<String> = facts
         .iter()
         .flat_map(|facts| facts.items("tools/list"))
-        .filter(|tool| !checks::may_call(policy, tool))
+        .filter(|tool| !checks::may_call(&options.call, tool))
         .filter_map(|tool| tool.get("name")?.as_str().map(str::to_owned))
+        .filter(|name| !options.hints.name_tool(name))
         .collect();
     names.sort();
     names.dedup();

@@ -114,7 +114,7 @@ fn check_options(options: &Options) -> super::Options {
         cases: checks::generated::CASES,
         seed: None,
         pack: None,
-        hints: None,
+        hints: super::Hints::default(),
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::detect::Claim;
-use super::{Judge, Run, runs_in};
+use super::{Does, Judge, Run, runs_in};
 use crate::checks::exchange::{Exchange, Kind, evidence_since};
 use crate::checks::generated::{self, Plan};
 use crate::checks::{self, Check, Context, Facts, Session};
@@ -116,6 +116,11 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     client.initialized();
     shared.live = Some(client);
     run_check(run, &mut shared, &checks::GATHER, &mut facts, &mut judge);
+    facts.occasions = run.options.hints.occasions.clone();
+    if !facts.occasions.iter().any(|o| o.does_any(&[Does::Task])) {
+        let offered = checks::offered_tasks(&facts, &run.options.call);
+        facts.occasions.extend(offered);
+    }
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Shared)) {
         run_check(run, &mut shared, check, &mut facts, &mut judge);
     }
@@ -141,6 +146,20 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     }
     rough.retire();
 
+    let mut able = Slot::new(run, revision, checks::able_client(revision));
+    able.deaf = shared.deaf;
+    if !able.deaf && !facts.occasions.is_empty() {
+        leave_out_unlisted(&mut able, &mut facts);
+    }
+    let nothing_known = facts.occasions.is_empty();
+    for check in checks::checks().filter(|c| runs_in(c, revision, Session::Able)) {
+        if nothing_known && matches!(check.run, checks::Run::Code(_)) {
+            continue;
+        }
+        run_check(run, &mut able, check, &mut facts, &mut judge);
+    }
+    able.retire();
+
     let mut own = Slot::new(run, revision, Map::new());
     own.deaf = shared.deaf;
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Own)) {
@@ -149,7 +168,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     }
     dual_era(&facts, &mut judge);
     blocked_by_lists(&mut judge);
-    for slot in [shared, rough, own] {
+    for slot in [shared, rough, able, own] {
         observe(
             &slot.finished,
             revision,
@@ -159,6 +178,41 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
         );
     }
     (judge, facts)
+}
+
+/// Hints of tools and prompts that the server does not list are left out: they are about another
+/// revision, or about another server. What it lists may depend on what the client can do.
+fn leave_out_unlisted(able: &mut Slot<'_>, facts: &mut Facts) {
+    let Some(client) = able.client() else {
+        return;
+    };
+    for (method, items, capability) in checks::LISTS {
+        if facts.declares(capability) {
+            let names = names_of(client, method, items);
+            facts.for_able.extend(names);
+        }
+    }
+    let all = std::mem::take(&mut facts.occasions);
+    facts.occasions = all.into_iter().filter(|o| facts.lists_target(o)).collect();
+}
+
+/// The names in all pages of a list, within reason.
+fn names_of(client: &mut Client, method: &str, items: &str) -> Vec<String> {
+    const MOST_PAGES: usize = 100;
+    let mut names = Vec::new();
+    let mut params = json!({});
+    for _ in 0..MOST_PAGES {
+        let reply = client.request(method, Some(params));
+        let Some(page) = reply.result() else { break };
+        let listed = page.get(items).and_then(Value::as_array);
+        let named = listed.into_iter().flatten();
+        names.extend(named.filter_map(|item| item.get("name")?.as_str().map(str::to_owned)));
+        let Some(cursor) = page.get("nextCursor").filter(|c| c.is_string()) else {
+            break;
+        };
+        params = json!({ "cursor": cursor });
+    }
+    names
 }
 
 /// The greeting was answered, else nobody would be here.
@@ -223,6 +277,17 @@ fn run_check(
             .requirements
             .iter()
             .for_each(|id| judge.blocked(id, PING));
+        return;
+    }
+    if let checks::Run::Occasion(any, _) = check.run
+        && !facts.occasions.iter().any(|o| o.does_any(any))
+    {
+        judge.enter(check.name);
+        let why = super::hints::wanted(any);
+        check
+            .requirements
+            .iter()
+            .for_each(|id| judge.not_applicable(id, why.as_str()));
         return;
     }
     for alone in [false, true] {

@@ -127,6 +127,7 @@ pub(crate) fn act(name: &str) {
             false => answer,
         }),
         "asks" => asks(),
+        "wayward" => crate::wayward::run(),
         "environment" => {
             let of = |name: &str| std::env::var(name).ok();
             let cwd = std::env::current_dir().unwrap();

@@ -61,7 +61,7 @@ fn options(fault: &str, cases: u32, only: &[&str]) -> Options {
         cases,
         seed: None,
         pack: None,
-        hints: None,
+        hints: touchstone::run::Hints::default(),
     }
 }
 

@@ -7,7 +7,9 @@
 mod act;
 mod client;
 mod generated;
+mod hints;
 mod transcript;
+mod wayward;
 mod wire;
 
 use libtest_mimic::{Arguments, Trial};
@@ -33,6 +35,7 @@ fn main() {
         client::all(),
         transcript::all(),
         generated::all(),
+        hints::all(),
     ]
     .into_iter()
     .flatten()
