@@ -87,8 +87,12 @@ struct Covered {
 #[derive(Deserialize)]
 struct Report {
     verdicts: Vec<Verdict>,
-    #[serde(default)]
-    fatal: Option<String>,
+    fatal: Option<Fatal>,
+}
+
+#[derive(Deserialize)]
+struct Fatal {
+    message: String,
 }
 
 #[derive(Deserialize)]
@@ -343,7 +347,7 @@ fn check(
 
 fn seen(report: Report) -> Seen {
     let mut seen = Seen {
-        fatal: report.fatal,
+        fatal: report.fatal.map(|fatal| fatal.message),
         ..Seen::default()
     };
     for verdict in report.verdicts {
