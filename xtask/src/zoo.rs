@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Run these defects only (repeatable); a `*` at the end matches any rest
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Defects that run side by side [default: four for each processor; most of a run is waiting]
+    /// Defects that run side by side [default: eight for each processor: most of a run is waiting]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Take the programs from this folder and build nothing
@@ -87,8 +87,12 @@ struct Covered {
 #[derive(Deserialize)]
 struct Report {
     verdicts: Vec<Verdict>,
-    #[serde(default)]
-    fatal: Option<String>,
+    fatal: Option<Fatal>,
+}
+
+#[derive(Deserialize)]
+struct Fatal {
+    message: String,
 }
 
 #[derive(Deserialize)]
@@ -147,7 +151,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, String> {
         return Err("no defect has such a name; `saboteur --table` has them all".to_owned());
     }
     let jobs = options.jobs.unwrap_or_else(|| {
-        thread::available_parallelism().map_or(4, |processors| 4 * processors.get())
+        thread::available_parallelism().map_or(8, |processors| 8 * processors.get())
     });
 
     let healthy = healthy(&place, &chosen, jobs);
@@ -343,7 +347,7 @@ fn check(
 
 fn seen(report: Report) -> Seen {
     let mut seen = Seen {
-        fatal: report.fatal,
+        fatal: report.fatal.map(|fatal| fatal.message),
         ..Seen::default()
     };
     for verdict in report.verdicts {
