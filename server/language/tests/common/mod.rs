@@ -1,5 +1,6 @@
 //! What the tests share.
-#![allow(dead_code)]
+// A test says what it expects by failing; each test file uses a part of this one.
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
 use std::sync::Arc;
 
