@@ -76,6 +76,10 @@ pub struct Client {
     answers_none: bool,
     /// Whether the server has answered anything yet.
     answered: bool,
+    /// Whether the server did not answer the usual request of [`Client::barrier`].
+    deaf_to_barrier: bool,
+    /// The ids of those requests, loosely.
+    barriers: Vec<String>,
 }
 
 impl Client {
@@ -95,6 +99,8 @@ impl Client {
             answers: HashMap::new(),
             answers_none: false,
             answered: false,
+            deaf_to_barrier: false,
+            barriers: Vec::new(),
         })
     }
 
@@ -287,21 +293,66 @@ impl Client {
                 }
                 at += 1;
             }
-            if self.next(until) == Received::Timeout || self.log().len() == at {
-                return None;
+            // Lines that the log had already are handed out first; only the end is the end.
+            match self.next(until) {
+                Received::Line(_) => {}
+                Received::End if self.log().len() > at => {}
+                Received::End | Received::Timeout => return None,
             }
         }
     }
 
     /// Sends a cheap request (`ping`; `server/discover` in the stateless era) and waits for its
     /// reply: what was sent before it had its chance. False if no reply came.
+    ///
+    /// A reply with a wrong id counts, and a server that is deaf to that request is asked
+    /// `tools/list` from then on: it is alive, and other rules can still be judged.
     pub fn barrier(&mut self) -> bool {
-        let method = match self.revision.era() {
+        let first = match self.revision.era() {
             Era::Handshake => "ping",
             Era::Stateless => "server/discover",
         };
-        let reply = self.request(method, None);
-        matches!(reply, Reply::Result { .. } | Reply::Error { .. })
+        if !self.deaf_to_barrier {
+            if self.is_answered(first) {
+                return true;
+            }
+            if self.gone() {
+                return false;
+            }
+            self.deaf_to_barrier = true;
+        }
+        self.is_answered("tools/list")
+    }
+
+    /// Sends a request and tells whether anything came that may be the reply to it.
+    fn is_answered(&mut self, method: &str) -> bool {
+        let id = self.fresh_id();
+        let from = self.log().len();
+        self.post(id.clone(), method, None);
+        let key = loosely(&id);
+        let until = self.deadline();
+        self.barriers.push(key.clone());
+        let mut fits = |message: &Value| {
+            is_reply(message)
+                && message
+                    .get("id")
+                    .is_none_or(|id| id.is_null() || loosely(id) == key)
+        };
+        let found = self.find(from, until, &mut fits).is_some();
+        self.waiting.remove(&id.to_string());
+        found
+    }
+
+    /// Whether this message answers a request of [`Client::barrier`].
+    pub fn is_barrier_reply(&self, message: &Value) -> bool {
+        let id = message.get("id").map(loosely);
+        is_reply(message) && id.is_some_and(|id| self.barriers.contains(&id))
+    }
+
+    /// Whether nothing more will come: the output is closed, or a flood is not read any more.
+    pub fn gone(&self) -> bool {
+        let end = |e: &Entry| matches!(e.event, Event::OutputClosed | Event::Flooded);
+        self.log().iter().rev().any(end)
     }
 
     /// Reads whatever comes for that long.
@@ -425,6 +476,12 @@ impl Client {
 fn is_reply(message: &Value) -> bool {
     let has = |name| message.get(name).is_some();
     !has("method") && (has("result") || has("error"))
+}
+
+/// The id without its type: what a server that mistakes the type still gives back.
+fn loosely(id: &Value) -> String {
+    let text = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
+    text.strip_suffix(".0").unwrap_or(&text).to_owned()
 }
 
 fn client_info() -> Value {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 
+use crate::memory::config::MemoryArgs;
 use crate::toolchain::config::ToolchainArgs;
+use crate::workspace::config::WorkspaceArgs;
 
 /// An MCP server over stdio, for agents: it reads messages on stdin and answers on stdout.
 #[derive(Debug, Parser)]
@@ -31,6 +33,14 @@ pub struct Arguments {
     /// What the toolchain tools need.
     #[command(flatten)]
     pub toolchain: ToolchainArgs,
+
+    /// What the memory tools need.
+    #[command(flatten)]
+    pub memory: MemoryArgs,
+
+    /// What the workspace tools need.
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
 }
 
 /// Why the server does not start.

@@ -6,7 +6,9 @@
 
 pub mod cli;
 pub mod demo;
+pub mod memory;
 pub mod protocol;
 pub mod skills;
 pub mod stdio;
 pub mod toolchain;
+pub mod workspace;

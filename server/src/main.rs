@@ -10,20 +10,32 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use touchstone_server::cli::{self, Arguments, Problem};
 use touchstone_server::demo::Demo;
+use touchstone_server::memory::{self, transactor};
 use touchstone_server::protocol::{Family, Options, Server};
 use touchstone_server::skills::Skills;
 use touchstone_server::stdio::{End, Limits, Loop, Stopper};
 use touchstone_server::toolchain::config::Settings;
 use touchstone_server::toolchain::{Toolchain, rustc};
+use touchstone_server::workspace;
 
-/// A loop that has not ended by then hangs in a write that nobody reads.
+/// With what the loop adds to stop the rest, the process is gone a second after its input.
+const GRACE: Duration = Duration::from_millis(600);
+
+/// A loop that stands still for so long after the end hangs in a write that nobody reads.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
-    // The server runs itself as the toolchain for Rust.
     let mut words = std::env::args_os().skip(1);
-    if words.next().is_some_and(|word| word == rustc::SUBCOMMAND) {
-        return rustc::main(words);
+    // As the first word: the toolchains that the server runs itself as, the language's tools, and
+    // the transactor of a shared memory.
+    match words.next() {
+        Some(word) if word == rustc::SUBCOMMAND => return rustc::main(words),
+        Some(word) if word == transactor::SUBCOMMAND => return transactor::main(words),
+        Some(word) if word == workspace::toolchain::SUBCOMMAND => {
+            return workspace::toolchain::main(words);
+        }
+        Some(word) if word == workspace::cli::SUBCOMMAND => return workspace::cli::main(words),
+        _ => {}
     }
     let arguments = match cli::parse(std::env::args_os()) {
         Ok(arguments) => arguments,
@@ -52,6 +64,7 @@ fn main() -> ExitCode {
     let limits = Limits {
         max_line: arguments.max_line,
         client_timeout: arguments.client_timeout,
+        grace: GRACE,
     };
     let serving = Loop::new(Server::new(options, families), limits);
     stop_on_signals(serving.stopper());
@@ -72,8 +85,8 @@ fn usage(line: &str) -> ExitCode {
 
 /// The families that were asked for, in the order of this table.
 fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
-    let known = ["toolchain", "demo"];
-    let default = ["toolchain"];
+    let known = ["toolchain", "memory", "workspace", "demo"];
+    let default = ["toolchain", "memory", "workspace"];
     let wanted: Vec<&str> = match &arguments.tools {
         Some(names) => names.iter().map(String::as_str).collect(),
         None => default.to_vec(),
@@ -91,6 +104,14 @@ fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
         let toolchain: Arc<dyn Family> = Arc::new(Toolchain::new(settings));
         families.push(toolchain.clone());
         families.push(Arc::new(Skills::new(toolchain)));
+    }
+    if wanted.contains(&"memory") {
+        let settings = memory::config::from_process(&arguments.memory)?;
+        families.push(Arc::new(memory::Family::open(&settings)?));
+    }
+    if wanted.contains(&"workspace") {
+        let settings = workspace::config::Settings::new(&arguments.workspace)?;
+        families.push(Arc::new(workspace::Family::open(settings)?));
     }
     if wanted.contains(&"demo") {
         families.push(Arc::new(Demo::default()));
@@ -134,7 +155,13 @@ impl Read for Watched {
 }
 
 fn end_after_patience(stopper: &Stopper, code: i32) {
-    thread::sleep(PATIENCE);
+    loop {
+        let before = stopper.beats();
+        thread::sleep(PATIENCE);
+        if stopper.beats() == before {
+            break;
+        }
+    }
     stopper.cancel_all();
     thread::sleep(Duration::from_millis(200));
     process::exit(code);

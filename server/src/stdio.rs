@@ -9,6 +9,7 @@ mod upstream;
 
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,8 +24,6 @@ const CHUNK: usize = 64 << 10;
 const CHUNKS: usize = 4;
 /// Bytes of answers that are gathered before they are written.
 const GATHERED: usize = 256 << 10;
-/// How long work in flight may go on after the end of input.
-const GRACE: Duration = Duration::from_millis(600);
 /// How long cancelled work has to stop.
 const STOPPING: Duration = Duration::from_millis(300);
 
@@ -35,6 +34,8 @@ pub struct Limits {
     pub max_line: usize,
     /// How long a client may take to answer a question.
     pub client_timeout: Duration,
+    /// How long work in flight may go on after the end of input.
+    pub grace: Duration,
 }
 
 /// Why the loop ended.
@@ -61,6 +62,7 @@ enum Event {
 pub struct Stopper {
     events: Sender<Event>,
     pool: Arc<Pool>,
+    beats: Arc<AtomicU64>,
 }
 
 impl Stopper {
@@ -68,6 +70,11 @@ impl Stopper {
     pub fn stop(&self, signal: i32) {
         // The loop may have ended already.
         let _ = self.events.send(Event::Stop(signal));
+    }
+
+    /// Grows while the loop gets on; stands still while it waits or hangs.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Ordering::Relaxed)
     }
 
     /// Cancels all work from here: for a loop that hangs in a write nobody reads.
@@ -99,7 +106,11 @@ impl Loop {
             server,
             limits,
             events: receiver,
-            stopper: Stopper { events, pool },
+            stopper: Stopper {
+                events,
+                pool,
+                beats: Arc::default(),
+            },
             running: 0,
             gathered: Vec::with_capacity(CHUNK),
         }
@@ -134,7 +145,7 @@ impl Loop {
                     if served.and_then(|()| self.take(ended, &mut output)).is_err() {
                         break End::Output;
                     }
-                    self.wind_down(GRACE, &mut output);
+                    self.wind_down(self.limits.grace, &mut output);
                     break End::Input;
                 }
                 Event::Stop(signal) => break End::Signal(signal),
@@ -181,6 +192,7 @@ impl Loop {
     }
 
     fn take(&mut self, outputs: Vec<Output>, output: &mut impl Write) -> Result<(), NobodyReads> {
+        self.stopper.beats.fetch_add(1, Ordering::Relaxed);
         for one in outputs {
             match one {
                 Output::Message(line) => {

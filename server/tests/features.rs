@@ -622,6 +622,18 @@ fn resources_and_prompts_ask_too() {
 }
 
 #[test]
+fn a_prompt_that_would_ask_is_given_to_a_client_that_cannot_be_asked() {
+    let mut running = Running::session(&DEMO);
+    for params in [json!({"name": "asked"}), modern(json!({"name": "asked"}))] {
+        let prompt = result(&mut running, "prompts/get", params);
+        assert_eq!(
+            prompt["messages"][0]["content"]["text"],
+            "Somebody asks for nothing."
+        );
+    }
+}
+
+#[test]
 fn a_stateless_call_that_needs_more_than_was_declared_says_what() {
     let mut running = Running::start(&DEMO);
     for (name, required) in [
@@ -640,9 +652,10 @@ fn a_stateless_call_that_needs_more_than_was_declared_says_what() {
 }
 
 #[test]
-fn a_task_is_answered_at_once_and_its_result_when_it_is_done() {
+fn a_task_is_answered_at_once_and_whoever_wants_its_result_waits() {
     let mut running = Running::session(&DEMO);
-    let call = json!({"name": "task_required", "arguments": {"ms": 300}, "task": {"ttl": 60_000}});
+    let call =
+        json!({"name": "task_required", "arguments": {"ms": 60_000}, "task": {"ttl": 60_000}});
     let task = result(&mut running, "tools/call", call)["task"].clone();
     assert_eq!(task["status"], "working");
     assert_eq!(task["ttl"], 60_000);
@@ -651,27 +664,33 @@ fn a_task_is_answered_at_once_and_its_result_when_it_is_done() {
     assert_eq!(got["status"], "working");
     let listed = result(&mut running, "tasks/list", json!({}));
     assert_eq!(listed["tasks"][0]["taskId"], task["taskId"]);
-
-    running.request(1, "tasks/result", id.clone());
+    running.request(1, "tasks/result", id);
     assert_eq!(
         result(&mut running, "ping", json!({})),
         json!({}),
         "the result waits"
     );
-    let answer = running.message();
-    assert_eq!(answer["id"], 1);
-    assert_eq!(text(&answer["result"]), "Done after 300 ms.");
-    assert_eq!(
-        answer["result"]["_meta"]["io.modelcontextprotocol/related-task"]["taskId"],
-        task["taskId"]
-    );
+}
+
+#[test]
+fn the_result_of_a_task_is_that_of_the_plain_call_and_names_the_task() {
+    let mut running = Running::session(&DEMO);
+    let plain = json!({"name": "task_optional", "arguments": {"ms": 50}});
+    let expected = result(&mut running, "tools/call", plain.clone());
+    let mut call = plain;
+    call["task"] = json!({});
+    let task = result(&mut running, "tools/call", call)["task"].clone();
+    let id = json!({"taskId": task["taskId"]});
+    for _ in 0..2 {
+        let mut got = result(&mut running, "tasks/result", id.clone());
+        let meta = got.as_object_mut().unwrap().remove("_meta").unwrap();
+        let related = &meta["io.modelcontextprotocol/related-task"];
+        assert_eq!(related["taskId"], task["taskId"]);
+        assert_eq!(got, expected);
+    }
     assert_eq!(
         result(&mut running, "tasks/get", id.clone())["status"],
         "completed"
-    );
-    assert_eq!(
-        text(&result(&mut running, "tasks/result", id.clone())),
-        "Done after 300 ms."
     );
     assert_eq!(code(&mut running, "tasks/cancel", id), -32602, "it is done");
 }
@@ -731,7 +750,7 @@ fn tasks_are_refused_where_they_do_not_belong() {
 #[test]
 fn a_task_reports_progress_and_asks_in_its_own_name() {
     let mut running = Running::session(&DEMO);
-    let call = json!({"name": "task_optional", "arguments": {"ms": 200}, "task": {},
+    let call = json!({"name": "task_optional", "arguments": {"ms": 500}, "task": {},
         "_meta": {"progressToken": 7}});
     running.request(1, "tools/call", call);
     let task = running.message()["result"]["task"]["taskId"].clone();

@@ -9,6 +9,7 @@ mod interop;
 mod suite;
 mod timing;
 mod workspace;
+mod zoo;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ enum Task {
     Interop(interop::Options),
     /// Measure the suite and the reference server; nothing is asserted
     Bench(bench::Options),
+    /// Run the suite on every defect of the saboteur: each must be seen, and nothing else
+    Zoo(zoo::Options),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Task::Conformance(options) => conformance::run(&options),
         Task::Interop(options) => interop::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Zoo(options) => zoo::run(&options),
     };
     match outcome {
         Ok(code) => ExitCode::from(code),

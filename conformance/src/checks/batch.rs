@@ -10,23 +10,43 @@ use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
 use crate::wire::{Body, Event};
 
-pub(super) const CHECKS: &[Check] = &[
+const BATCHES: Span = Span {
+    first: Revision::V2025_03_26,
+    last: Revision::V2025_03_26,
+};
+
+const fn batch(
+    name: &'static str,
+    requirements: &'static [&'static str],
+    run: fn(&mut Context<'_>),
+) -> Check {
     Check {
-        name: "batch.receive",
-        requirements: &[
-            "batch.receive",
-            "batch.response-array",
-            "batch.notifications-silent",
-            "batch.empty-array",
-            "batch.invalid-element",
-        ],
-        span: Span {
-            first: Revision::V2025_03_26,
-            last: Revision::V2025_03_26,
-        },
+        name,
+        requirements,
+        span: BATCHES,
         session: Session::Own,
-        run: Run::Code(receive),
-    },
+        run: Run::Code(run),
+    }
+}
+
+/// Each in a process of its own: some servers end at one of them.
+pub(super) const CHECKS: &[Check] = &[
+    batch(
+        "batch.receive",
+        &["batch.receive", "batch.response-array"],
+        receive,
+    ),
+    batch(
+        "batch.notifications",
+        &["batch.notifications-silent"],
+        notifications_silent,
+    ),
+    batch("batch.empty-array", &["batch.empty-array"], empty_array),
+    batch(
+        "batch.invalid-element",
+        &["batch.invalid-element"],
+        invalid_element,
+    ),
     Check {
         name: "batch.removed",
         requirements: &["batch.removed"],
@@ -38,6 +58,23 @@ pub(super) const CHECKS: &[Check] = &[
         run: Run::Code(removed),
     },
 ];
+
+/// Whether the server takes batches; if not, the rule does not apply.
+fn takes_batches(ctx: &mut Context<'_>, rule: &str) -> bool {
+    if !ctx.facts.batches {
+        ctx.judge
+            .not_applicable(rule, "The server takes no batches.");
+    }
+    ctx.facts.batches
+}
+
+/// The next request was not answered.
+fn not_survived(ctx: &mut Context<'_>, rule: &str, from: usize, what: &str) {
+    ctx.doubtful = true;
+    let evidence = ctx.evidence_from(from);
+    let message = format!("After {what} the next request is not answered.");
+    ctx.judge.broken_as(rule, Breach::Warn, message, evidence);
+}
 
 /// The messages that came since, and whether each was a JSON array.
 fn since(ctx: &Context<'_>, from: usize) -> Vec<Value> {
@@ -63,12 +100,6 @@ fn send(ctx: &mut Context<'_>, batch: &Value) -> usize {
 
 fn receive(ctx: &mut Context<'_>) {
     const RECEIVE: &str = "batch.receive";
-    const REST: [&str; 4] = [
-        "batch.response-array",
-        "batch.notifications-silent",
-        "batch.empty-array",
-        "batch.invalid-element",
-    ];
     let (a, b) = (ctx.client.fresh_id(), ctx.client.fresh_id());
     let batch = json!([
         {"jsonrpc": "2.0", "id": a, "method": "ping"},
@@ -98,11 +129,12 @@ fn receive(ctx: &mut Context<'_>) {
         );
         ctx.judge
             .broken_as(RECEIVE, Breach::Warn, message, evidence);
-        REST.iter()
-            .for_each(|rule| ctx.judge.blocked(rule, RECEIVE));
+        ctx.judge
+            .not_applicable("batch.response-array", "The server takes no batches.");
         return;
     }
     ctx.judge.holds(RECEIVE);
+    ctx.facts.batches = true;
     let as_array = since(ctx, from)
         .iter()
         .any(|message| message.as_array().is_some_and(|list| list.len() == 2));
@@ -114,21 +146,20 @@ fn receive(ctx: &mut Context<'_>) {
         ctx.judge
             .broken_as("batch.response-array", Breach::Warn, message, evidence);
     }
-    notifications_silent(ctx);
-    empty_array(ctx);
-    invalid_element(ctx);
 }
 
 fn notifications_silent(ctx: &mut Context<'_>) {
     const RULE: &str = "batch.notifications-silent";
+    if !takes_batches(ctx, RULE) {
+        return;
+    }
     let batch = json!([
         {"jsonrpc": "2.0", "method": "notifications/touchstone/a"},
         {"jsonrpc": "2.0", "method": "notifications/touchstone/b"},
     ]);
     let from = send(ctx, &batch);
     if !ctx.client.barrier() {
-        ctx.judge.blocked(RULE, "batch.receive");
-        return;
+        return not_survived(ctx, RULE, from, "a batch of notifications");
     }
     let answered = since(ctx, from)
         .iter()
@@ -147,10 +178,12 @@ fn notifications_silent(ctx: &mut Context<'_>) {
 
 fn empty_array(ctx: &mut Context<'_>) {
     const RULE: &str = "batch.empty-array";
+    if !takes_batches(ctx, RULE) {
+        return;
+    }
     let from = send(ctx, &json!([]));
     if !ctx.client.barrier() {
-        ctx.judge.blocked(RULE, "batch.receive");
-        return;
+        return not_survived(ctx, RULE, from, "an empty batch");
     }
     let refused = since(ctx, from)
         .iter()
@@ -166,6 +199,9 @@ fn empty_array(ctx: &mut Context<'_>) {
 
 fn invalid_element(ctx: &mut Context<'_>) {
     const RULE: &str = "batch.invalid-element";
+    if !takes_batches(ctx, RULE) {
+        return;
+    }
     let id = ctx.client.fresh_id();
     let from = send(
         ctx,

@@ -95,7 +95,7 @@ fn race(ctx: &mut Context<'_>) {
         ctx.client
             .notify("notifications/cancelled", Some(json!({"requestId": id})));
     }
-    if ctx.client.barrier() {
+    if ctx.patient_barrier() {
         ctx.judge.holds(RULE);
     } else {
         ctx.doubtful = true;

@@ -353,10 +353,17 @@ fn read_sent_line(revision: Revision, at: usize, line: &[u8], sent: &mut Vec<Sen
             at,
             kind: sent_kind(&value),
         }),
-        Err(_) => sent.push(Sent {
-            at,
-            kind: SentKind::Odd { id: None },
-        }),
+        // A reader that mends what is no UTF-8 can read the id all the same.
+        Err(_) => {
+            let lossy = String::from_utf8_lossy(line);
+            let id = serde_json::from_str::<Value>(&lossy)
+                .ok()
+                .and_then(|value| value.get("id").cloned());
+            sent.push(Sent {
+                at,
+                kind: SentKind::Odd { id },
+            });
+        }
     }
 }
 

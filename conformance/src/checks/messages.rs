@@ -10,6 +10,7 @@ use crate::client::Reply;
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
+use crate::wire::{Body, Event};
 
 pub(super) const CHECKS: &[Check] = &[Check {
     name: "messages.ids",
@@ -70,7 +71,7 @@ fn ids(ctx: &mut Context<'_>) {
         json!(-1),
         json!(2_147_483_648_i64),
         json!(9_007_199_254_740_991_i64),
-        json!("7"),
+        json!("700000007"),
         json!(""),
         json!("é-✓-🦀"),
         json!(long),
@@ -183,7 +184,13 @@ fn envelope(exchange: &Exchange<'_>, judge: &mut Judge) {
 }
 
 fn no_batch_output(exchange: &Exchange<'_>, judge: &mut Judge) {
-    use crate::wire::{Body, Event};
+    // An array that answers an array of ours is told by `batch.removed`.
+    let sent_array = exchange.log.iter().any(|entry| {
+        matches!(&entry.event, Event::Sent(bytes) if bytes.trim_ascii_start().starts_with(b"["))
+    });
+    if sent_array {
+        return;
+    }
     let array = exchange.log.iter().position(|entry| {
         matches!(&entry.event, Event::Received(line)
             if matches!(&line.body, Body::Json(json) if json.value.is_array()))
@@ -219,12 +226,8 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             *asked.entry(id.to_string()).or_default() += 1;
         }
     }
-    let odd: Vec<usize> = exchange
-        .sent
-        .iter()
-        .filter(|sent| matches!(sent.kind, SentKind::Odd { .. }))
-        .map(|sent| sent.at)
-        .collect();
+    let odd = unreadable(exchange);
+    let mut lost = lost_requests(exchange);
     for message in &exchange.received {
         let Kind::Response { request } = message.kind else {
             continue;
@@ -235,7 +238,7 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
                 count.entry(index).or_default().push(message);
                 judge.holds("jsonrpc.response.id-echo");
             }
-            None => stray(exchange, message, &odd, judge),
+            None => stray(exchange, message, &odd, &mut lost, judge),
         }
     }
     unanswered(exchange, &count, judge);
@@ -258,6 +261,45 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             judge.holds("jsonrpc.response.exactly-one");
         }
     }
+}
+
+/// How many requests got no reply under their id: a reply without an id may be one of theirs.
+fn lost_requests(exchange: &Exchange<'_>) -> usize {
+    let answered: HashSet<usize> = exchange
+        .received
+        .iter()
+        .filter_map(|message| match message.kind {
+            Kind::Response { request } => request,
+            _ => None,
+        })
+        .collect();
+    let requests = exchange.sent.iter().enumerate().filter(|(index, sent)| {
+        matches!(&sent.kind, SentKind::Request { method, .. } if method != "subscriptions/listen")
+            && !answered.contains(index)
+    });
+    requests.count()
+}
+
+/// Shorter lines than this every server reads; longer ones have a rule of their own.
+const SHORT: usize = 64 << 10;
+
+/// Where lines were sent that a server may refuse without reading their id: what is no message,
+/// batches, and lines longer than its bound may be.
+fn unreadable(exchange: &Exchange<'_>) -> Vec<usize> {
+    let odd = exchange
+        .sent
+        .iter()
+        .filter(|sent| matches!(sent.kind, SentKind::Odd { .. } | SentKind::Batch))
+        .map(|sent| sent.at);
+    let long = exchange
+        .log
+        .iter()
+        .enumerate()
+        .filter_map(|(at, entry)| match &entry.event {
+            Event::Sent(bytes) if bytes.len() > SHORT => Some(at),
+            _ => None,
+        });
+    odd.chain(long).collect()
 }
 
 /// Requests that were waited for and never answered: not those that were cancelled, nor those that
@@ -284,9 +326,11 @@ fn unanswered(
         let SentKind::Request { id, method, .. } = &sent.kind else {
             continue;
         };
+        let long =
+            matches!(&exchange.log[sent.at].event, Event::Sent(bytes) if bytes.len() > SHORT);
         let waited = end.saturating_sub(exchange.log[sent.at].at) >= exchange.patience;
         let open = method == "subscriptions/listen" || cancelled.contains(&id.to_string());
-        if waited && !open && !answered.contains_key(&index) {
+        if waited && !open && !long && !answered.contains_key(&index) {
             judge.broken(
                 "jsonrpc.response.exactly-one",
                 format!("`{method}` with id {id} was never answered."),
@@ -297,28 +341,34 @@ fn unanswered(
 }
 
 /// A response whose id is none of ours.
-fn stray(exchange: &Exchange<'_>, message: &Received<'_>, odd: &[usize], judge: &mut Judge) {
+fn stray(
+    exchange: &Exchange<'_>,
+    message: &Received<'_>,
+    odd: &[usize],
+    lost: &mut usize,
+    judge: &mut Judge,
+) {
     let id = message.value.get("id").cloned().unwrap_or(Value::Null);
     let after_odd = odd.iter().any(|at| *at < message.at);
     if id.is_null() {
         if after_odd {
             judge.holds("jsonrpc.error.unreadable-id");
-        } else if !exchange
-            .sent
-            .iter()
-            .any(|s| s.at < message.at && matches!(s.kind, SentKind::Notification { .. }))
-        {
-            // After a notification, the checks on notifications tell of it.
+        } else if *lost > 0 {
+            *lost -= 1;
             judge.broken(
                 "jsonrpc.response.id-echo",
                 "A response without a usable id, though every request was readable.",
                 exchange.evidence(message),
             );
         } else {
+            let before = exchange.sent.iter().rev().find(|sent| {
+                sent.at < message.at && matches!(sent.kind, SentKind::Notification { .. })
+            });
+            let lines = before.map(|sent| sent.at).into_iter().chain([message.at]);
             judge.broken(
                 "jsonrpc.notification.no-response",
                 "A response without an id: something that is no request was answered.",
-                exchange.evidence(message),
+                super::exchange::evidence(exchange.log, lines),
             );
         }
         return;
@@ -485,7 +535,7 @@ fn error_code(exchange: &Exchange<'_>, message: &Received<'_>, code: i64, judge:
     }
 }
 
-/// Whether a response answers a request that carried the metadata of the stateless era.
+/// Whether a response answers a request that was made in the revision of the stateless era.
 pub(super) fn answers_modern(exchange: &Exchange<'_>, message: &Received<'_>) -> bool {
     let Kind::Response {
         request: Some(index),
@@ -498,7 +548,8 @@ pub(super) fn answers_modern(exchange: &Exchange<'_>, message: &Received<'_>) ->
             exchange.revision >= Revision::V2026_07_28
                 && params
                     .pointer("/_meta/io.modelcontextprotocol~1protocolVersion")
-                    .is_some()
+                    .and_then(Value::as_str)
+                    == Some(exchange.revision.as_str())
         }
         _ => false,
     }

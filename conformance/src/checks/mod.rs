@@ -192,6 +192,8 @@ pub struct Facts {
     pub capabilities: Map<String, Value>,
     /// All pages of each list that the server gave, by method.
     pub lists: std::collections::BTreeMap<&'static str, Listing>,
+    /// Whether batches are served, once that was tried.
+    pub batches: bool,
     /// Whether the server also serves the other era.
     pub dual_era: bool,
     /// Requests that are known to bring something about: by hints, or because it was seen.
@@ -359,6 +361,45 @@ impl Context<'_> {
                 Answer::None
             }
         }
+    }
+
+    /// Calls a tool. One that takes longer than a request may is not at fault for that: it is told
+    /// in a note and cancelled.
+    pub fn call_tool(&mut self, requirements: &[&str], name: &str, arguments: Value) -> Answer {
+        let from = self.client.log().len();
+        let id = self.client.fresh_id();
+        let token = json!({"progressToken": format!("call-{id}")});
+        let params = json!({"name": name, "arguments": arguments, "_meta": token});
+        self.client.post(id.clone(), "tools/call", Some(params));
+        let until = std::time::Instant::now() + self.client.limits().request;
+        let reply = self.client.reply(&id, until);
+        if reply == Reply::Silence {
+            let params = json!({"requestId": id, "reason": "the suite's time for it was up"});
+            self.client.notify("notifications/cancelled", Some(params));
+            for rule in requirements {
+                let note =
+                    format!("`{name}` was not done within the limit of a request; not judged.");
+                self.judge.note_only(rule, note);
+            }
+            return Answer::None;
+        }
+        self.settle(requirements, "tools/call", from, reply)
+    }
+
+    /// As a barrier, for a server that has much to answer first: as long as it goes on writing it
+    /// is waited for.
+    pub fn patient_barrier(&mut self) -> bool {
+        for _ in 0..20 {
+            let before = self.client.log().len();
+            if self.client.barrier() {
+                return true;
+            }
+            // The barrier's own line does not count.
+            if self.client.log().len() <= before + 1 {
+                return false;
+            }
+        }
+        false
     }
 
     /// Marks all of these as not applicable.

@@ -35,8 +35,9 @@ pub(super) const CHECKS: &[Check] = &[
 fn survives(ctx: &mut Context<'_>, line: &[u8], what: &str) -> bool {
     const RULE: &str = "jsonrpc.parse-error.survive";
     let from = ctx.client.log().len();
-    ctx.client.send(line);
-    ctx.client.send(b"\n");
+    let mut whole = line.to_vec();
+    whole.push(b'\n');
+    ctx.client.send(&whole);
     if ctx.client.barrier() {
         ctx.judge.holds(RULE);
         return true;
@@ -67,14 +68,17 @@ fn error_codes(ctx: &Context<'_>, from: usize) -> Vec<i64> {
 fn malformed_lines(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.parse-error.reply";
     let lines: [(&[u8], &str); 5] = [
-        (br#"{"jsonrpc":"2.0","id":5,"#, "an unfinished object"),
+        (
+            br#"{"jsonrpc":"2.0","id":"touchstone-m1","#,
+            "an unfinished object",
+        ),
         (b"touchstone: this is not JSON", "a line that is not JSON"),
         (
-            br#"{"jsonrpc":"2.0","id":6,"method":"ping"}}"#,
+            br#"{"jsonrpc":"2.0","id":"touchstone-m2","method":"ping"}}"#,
             "a bracket too many",
         ),
         (
-            b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"\xff\xfe\"}",
+            b"{\"jsonrpc\":\"2.0\",\"id\":\"touchstone-m3\",\"method\":\"\xff\xfe\"}",
             "bytes that are not UTF-8",
         ),
         (br#"{"jsonrpc":"2.0","id":NaN,"method":"ping"}"#, "NaN"),

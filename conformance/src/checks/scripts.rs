@@ -6,7 +6,7 @@ use include_dir::{Dir, DirEntry, include_dir};
 
 use super::exchange::evidence_since;
 use super::{Check, Context, Run, Session};
-use crate::transcript::{self, Outcome, Player, Transcript};
+use crate::transcript::{self, Failure, Outcome, Player, Transcript};
 use crate::wire::Launch;
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../fixtures/transcripts");
@@ -88,10 +88,26 @@ pub(super) fn play(transcript: &Transcript, launch: &Launch, ctx: &mut Context<'
             .checks
             .iter()
             .for_each(|id| ctx.judge.error(id, &why)),
-        Outcome::Failed { line, message, log } => {
+        Outcome::Failed {
+            line,
+            message,
+            kind,
+            log,
+        } => {
             let entries = ended.as_ref().map_or(ctx.client.log(), |ended| &ended.log);
             let shown = entries.get(..log.end).unwrap_or(entries);
             let evidence = evidence_since(shown, log.start, 12);
+            if let Some(by) = general(kind) {
+                ctx.doubtful |= matches!(kind, Failure::Silence | Failure::Gone);
+                if kind == Failure::Silence {
+                    ctx.judge.broken(by, sentence(&message), evidence);
+                }
+                transcript
+                    .checks
+                    .iter()
+                    .for_each(|id| ctx.judge.blocked(id, by));
+                return;
+            }
             let blamed = transcript.blamed(line);
             for id in &transcript.checks {
                 if !blamed.contains(id) {
@@ -113,6 +129,19 @@ pub(super) fn play(transcript: &Transcript, launch: &Launch, ctx: &mut Context<'
             }
         }
     }
+}
+
+/// The rule that is broken when the failure has nothing to do with what the transcript is about.
+/// All but silence the observers tell of.
+fn general(kind: Failure) -> Option<&'static str> {
+    Some(match kind {
+        Failure::Answer => return None,
+        Failure::Silence => "jsonrpc.response.exactly-one",
+        Failure::Gone => "stdio.survives-valid-traffic",
+        Failure::Stray => "jsonrpc.response.id-echo",
+        Failure::NoObject => "jsonrpc.response.result-object",
+        Failure::NoMessage => "stdio.stdout-only-messages",
+    })
 }
 
 /// The transcript's text, bound to one revision.

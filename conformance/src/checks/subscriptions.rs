@@ -31,6 +31,7 @@ pub(super) const CHECKS: &[Check] = &[
             "subscriptions.concurrent",
             "subscriptions.stays-open",
             "subscriptions.cancel",
+            "subscriptions.graceful-close",
         ],
         span: STATELESS,
         session: Session::Own,
@@ -86,6 +87,7 @@ const RULES: &[&str] = &[
     "subscriptions.concurrent",
     "subscriptions.stays-open",
     "subscriptions.cancel",
+    "subscriptions.graceful-close",
 ];
 
 fn listen(ctx: &mut Context<'_>) {
@@ -159,7 +161,7 @@ fn listen(ctx: &mut Context<'_>) {
             ctx.judge.holds("subscriptions.concurrent");
         }
     }
-    stays_open_then_cancelled(ctx, &ids, from);
+    stays_open_then_cancelled(ctx, &ids, &filter, from);
 }
 
 fn message_at(ctx: &Context<'_>, at: usize) -> Option<Value> {
@@ -273,7 +275,7 @@ fn ack_filter(
     ctx.judge.holds(RULE);
 }
 
-fn stays_open_then_cancelled(ctx: &mut Context<'_>, ids: &[Value], from: usize) {
+fn stays_open_then_cancelled(ctx: &mut Context<'_>, ids: &[Value], filter: &Value, from: usize) {
     const OPEN: &str = "subscriptions.stays-open";
     const CANCEL: &str = "subscriptions.cancel";
     // The next request is answered while the streams are open.
@@ -320,6 +322,34 @@ fn stays_open_then_cancelled(ctx: &mut Context<'_>, ids: &[Value], from: usize) 
                 .broken(CANCEL, "A cancelled subscription was answered.", evidence);
         }
         _ => ctx.judge.holds(CANCEL),
+    }
+    graceful_close(ctx, filter);
+}
+
+/// The end of input ends a subscription: a result before the exit is good, none is a note.
+fn graceful_close(ctx: &mut Context<'_>, filter: &Value) {
+    const RULE: &str = "subscriptions.graceful-close";
+    let id = json!("s-last");
+    let from = ctx.client.log().len();
+    let params = json!({"notifications": filter});
+    ctx.client
+        .post(id.clone(), "subscriptions/listen", Some(params));
+    let until = Instant::now() + ctx.client.limits().request;
+    let open = ctx
+        .client
+        .find(from, until, &mut |m| m.pointer(ID_KEY) == Some(&id));
+    if open.is_none() {
+        ctx.judge.blocked(RULE, "subscriptions.ack-first");
+        return;
+    }
+    ctx.client.child().close_input();
+    let until = Instant::now() + ctx.client.limits().stop;
+    match ctx.client.reply(&id, until) {
+        Reply::Result { .. } => ctx.judge.holds(RULE),
+        _ => ctx.judge.note(
+            RULE,
+            "At the end of input an open subscription gets no result.",
+        ),
     }
 }
 

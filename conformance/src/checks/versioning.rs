@@ -34,8 +34,6 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         name: "versioning.meta",
         requirements: &[
-            "versioning.meta.missing",
-            "versioning.meta.missing-version",
             "versioning.meta.missing-capabilities",
             "versioning.meta.client-info-optional",
             "versioning.no-connection-memory",
@@ -43,6 +41,13 @@ pub(super) const CHECKS: &[Check] = &[
         span: STATELESS,
         session: Session::Own,
         run: Run::Code(meta),
+    },
+    Check {
+        name: "versioning.no-version",
+        requirements: &["versioning.meta.missing", "versioning.meta.missing-version"],
+        span: STATELESS,
+        session: Session::Own,
+        run: Run::Code(no_version),
     },
     Check {
         name: "versioning.any-connection",
@@ -236,12 +241,34 @@ fn with_meta(ctx: &mut Context<'_>, method: &str, meta: Option<Value>) -> (usize
     (from, ctx.client.reply(&id, until))
 }
 
+/// What the metadata must hold. Every request here says its version, so it is a modern one.
 fn meta(ctx: &mut Context<'_>) {
-    let version = ctx.revision().as_str();
     for method in methods(ctx) {
-        // A dual-era server may take a request without the version for one of the handshake era:
-        // any error will do there, and a result is a warning.
-        let lax = ctx.facts.dual_era;
+        served(ctx, "versioning.meta.client-info-optional", method);
+        let only_version = json!({VERSION_KEY: ctx.revision().as_str()});
+        for (rule, what) in [
+            (
+                "versioning.meta.missing-capabilities",
+                "without the client's capabilities in `_meta`",
+            ),
+            (
+                "versioning.no-connection-memory",
+                "without the client's capabilities, after one that had them,",
+            ),
+        ] {
+            rejected(ctx, rule, method, Some(only_version.clone()), false, what);
+            // The next one must be judged on its own, whatever this one held.
+            served(ctx, "versioning.meta.client-info-optional", method);
+        }
+    }
+}
+
+/// Requests that do not say their version. A dual-era server may take them for ones of the
+/// handshake era, and the whole process with them, so they have a process of their own: any error
+/// will do there, and a result is a warning.
+fn no_version(ctx: &mut Context<'_>) {
+    let lax = ctx.facts.dual_era;
+    for method in methods(ctx) {
         for missing in [None, Some(Value::Null)] {
             rejected(
                 ctx,
@@ -260,25 +287,6 @@ fn meta(ctx: &mut Context<'_>) {
             Some(only_capabilities),
             lax,
             "without the protocol version in `_meta`",
-        );
-        let only_version = json!({VERSION_KEY: version});
-        rejected(
-            ctx,
-            "versioning.meta.missing-capabilities",
-            method,
-            Some(only_version.clone()),
-            false,
-            "without the client's capabilities in `_meta`",
-        );
-        served(ctx, "versioning.meta.client-info-optional", method);
-        // The last request was complete; this one must be judged on its own all the same.
-        rejected(
-            ctx,
-            "versioning.no-connection-memory",
-            method,
-            Some(only_version),
-            false,
-            "without the client's capabilities, after one that had them,",
         );
     }
 }

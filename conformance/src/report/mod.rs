@@ -99,8 +99,8 @@ impl Counts {
 }
 
 /// The exit code that a report stands for: 0 all judged and no fail; 1 fail (with `strict` also
-/// warn); 3 the server could not be started or spoken to; 4 nothing was judged, or no rule is
-/// broken but some could not be judged.
+/// warn); 3 the server could not be started or spoken to; 4 nothing was judged, or no rule fails
+/// but of some the suite cannot say whether they hold. What a warning blocks is no reason for 4.
 pub fn exit_code(report: &Report, strict: bool) -> u8 {
     let counts = Counts::of(&report.judgements);
     let has = |verdict| counts.get(verdict) > 0;
@@ -108,7 +108,7 @@ pub fn exit_code(report: &Report, strict: bool) -> u8 {
         3
     } else if has(Verdict::Fail) || (strict && has(Verdict::Warn)) {
         1
-    } else if counts.total() == 0 || has(Verdict::Error) || has(Verdict::Blocked) {
+    } else if has(Verdict::Error) || !(has(Verdict::Pass) || has(Verdict::Warn)) {
         4
     } else {
         0
@@ -182,12 +182,15 @@ mod tests {
         assert_eq!(code(&[Pass, NotApplicable, Warn], true), 1);
         assert_eq!(code(&[Pass, Fail, Blocked, Error], false), 1);
         assert_eq!(code(&[Pass, Error], false), 4, "an error is no pass");
+        assert_eq!(code(&[Pass, Warn, Blocked], false), 0);
         assert_eq!(code(&[Blocked], false), 4);
+        assert_eq!(code(&[NotApplicable], false), 4, "nothing was judged");
         assert_eq!(code(&[], false), 4);
         let mut dead = report(vec![judgement("a.b", None, Fail)]);
         dead.fatal = Some(Fatal {
             message: "gone".into(),
             evidence: Evidence::default(),
+            ended: false,
         });
         assert_eq!(exit_code(&dead, false), 3);
     }

@@ -221,6 +221,7 @@ pub(crate) fn hostile() -> Report {
         message: format!("The server wrote {escape} {wide}"),
         notes: vec![escape.into()],
         evidence: Evidence {
+            at: Vec::new(),
             exchange,
             stderr: vec![
                 escape.into(),
@@ -257,6 +258,7 @@ pub(crate) fn not_started() -> Report {
             stderr: vec!["Error: Cannot find module 'express'".into()],
             ..Evidence::default()
         },
+        ended: false,
     });
     report
 }

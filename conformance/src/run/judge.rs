@@ -99,6 +99,13 @@ impl Judge {
         }
     }
 
+    /// Worth telling though the rule was not put to the test.
+    pub fn note_only(&mut self, id: &str, note: impl Into<String>) {
+        if let Some((_, entry)) = self.entry(id) {
+            entry.notes.push(note.into());
+        }
+    }
+
     /// The rule is broken; the catalogue says what that counts as.
     pub fn broken(&mut self, id: &str, message: impl Into<String>, evidence: Evidence) {
         let Some(breach) = requirement::get(id).map(|r| r.breach) else {

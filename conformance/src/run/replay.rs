@@ -208,7 +208,9 @@ fn judge(file: &Transcript, player: &Player<'_>, outcome: Outcome) -> Vec<Judgem
             &none,
         ),
         Outcome::Error(why) => told(file, revision, &file.checks, Verdict::Error, &why, &none),
-        Outcome::Failed { line, message, log } => {
+        Outcome::Failed {
+            line, message, log, ..
+        } => {
             let mut evidence = none;
             if let Some(ended) = player.ended.last() {
                 let seen = ended.log.get(..log.end).unwrap_or(&ended.log);

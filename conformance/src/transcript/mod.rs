@@ -21,7 +21,7 @@ use pattern::Pattern;
 use template::Template;
 
 pub use parse::parse;
-pub use play::{Outcome, Player, play};
+pub use play::{Failure, Outcome, Player, play};
 pub use record::{Header, record};
 pub use update::update;
 

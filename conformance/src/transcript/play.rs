@@ -28,6 +28,8 @@ pub enum Outcome {
         line: usize,
         /// What was seen, in a sentence.
         message: String,
+        /// What kind of failure it is.
+        kind: Failure,
         /// The entries of the log that show it: of the last of [`Player::ended`] if the
         /// transcript had a process of its own, otherwise of the shared client.
         log: Range<usize>,
@@ -36,6 +38,24 @@ pub enum Outcome {
     NotApplicable(String),
     /// The suite could not judge; why.
     Error(String),
+}
+
+/// Kinds of failure: what one transcript shows of its own rules, and what any would show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Failure {
+    /// The answer is not the one that the line asks for, or something came where nothing may.
+    #[default]
+    Answer,
+    /// No answer came in time.
+    Silence,
+    /// The server ended, or closed its output.
+    Gone,
+    /// In place of the answer came one that nobody asked for.
+    Stray,
+    /// The answer has a `result` that is no object.
+    NoObject,
+    /// A line that is no message.
+    NoMessage,
 }
 
 /// Whom a transcript is played against, and what is known of the server.
@@ -137,6 +157,7 @@ struct Run<'r, 'a> {
     /// Steps whose patterns may not come.
     forbidden: Vec<usize>,
     timeout: Option<Duration>,
+    kind: Failure,
     pending: Vec<Message>,
     /// The first entry of the log that was not looked at.
     seen: usize,
@@ -165,6 +186,7 @@ impl<'r, 'a> Run<'r, 'a> {
             allowed: vec![],
             forbidden: vec![],
             timeout: None,
+            kind: Failure::default(),
             pending: vec![],
             seen: 0,
             exchange: 0,
@@ -498,8 +520,12 @@ impl<'r, 'a> Run<'r, 'a> {
         let Some(first) = open.first() else {
             return Ok(());
         };
-        let client = self.client()?;
         let flooded = |entry: &crate::wire::Entry| matches!(entry.event, Event::Flooded);
+        self.kind = match end {
+            Received::Timeout => Failure::Silence,
+            _ => Failure::Gone,
+        };
+        let client = self.client()?;
         let mut message = if end == Received::Timeout {
             format!(
                 "no message that fits this line came within {:.1} s",
@@ -573,6 +599,10 @@ impl<'r, 'a> Run<'r, 'a> {
                 1 => mismatch.to_string(),
                 _ => format!("the answer fits no alternative: {}", shorten(value)),
             };
+            let result = value.get("result");
+            if result.is_some_and(|result| !result.is_object()) {
+                self.kind = Failure::NoObject;
+            }
             return Err(self.fail(open[number].step, message));
         }
         for line in open.iter_mut() {
@@ -624,6 +654,9 @@ impl<'r, 'a> Run<'r, 'a> {
         if let Some(learnt) = &mut self.learnt {
             learnt.extra.push((self.step, Ok(value.clone())));
             return Ok(());
+        }
+        if !open.is_empty() {
+            self.kind = Failure::Stray;
         }
         let step = open.first().map_or(self.step, |open| open.step);
         let mut text = format!(
@@ -710,6 +743,7 @@ impl<'r, 'a> Run<'r, 'a> {
             learnt.extra.push((self.step, Err(fault)));
             return Ok(());
         }
+        self.kind = Failure::NoMessage;
         Err(self.fail(self.step, fault))
     }
 
@@ -826,32 +860,32 @@ impl<'r, 'a> Run<'r, 'a> {
         if !self.shares() {
             return self.stop(false);
         }
-        // What was sent last had its chance once a later request is answered.
-        let handshake = self.player.revision.era() == Era::Handshake;
-        let method = if handshake { "ping" } else { "server/discover" };
+        // What was sent last had its chance once a later request is answered. Whether it is
+        // answered rightly is for another check to say.
+        let from = self.seen;
         let client = self.client()?;
-        let id = client.fresh_id();
-        client.post(id.clone(), method, None);
-        let until = client.deadline();
-        let answers =
-            |m: &Message| m.value.get("id") == Some(&id) && !m.value["method"].is_string();
-        loop {
-            match self.pull(until)? {
-                Received::Line(_) if self.pending.iter().any(answers) => break,
-                Received::Line(_) => {}
-                // Whether it answers this one is for another check to say.
-                Received::Timeout => break,
-                Received::End => {
-                    let status = self.client()?.child().wait(Instant::now() + LAST_WORDS);
-                    let message = format!(
-                        "the server closed its output{} after this exchange",
-                        exit_words(status)
-                    );
-                    return Err(self.fail(self.step, message));
-                }
-            }
+        client.barrier();
+        let gone = client.gone();
+        let lines: Vec<(usize, Line)> = (from..client.log().len())
+            .filter_map(|at| Some((at, client.received(at)?.clone())))
+            .filter(|(_, line)| match &line.body {
+                Body::Json(json) => !client.is_barrier_reply(&json.value),
+                _ => true,
+            })
+            .collect();
+        for (at, line) in lines {
+            self.seen = at + 1;
+            self.read(at, line)?;
         }
-        self.pending.retain(|message| !answers(message));
+        if gone {
+            let status = self.client()?.child().wait(Instant::now() + LAST_WORDS);
+            let message = format!(
+                "the server closed its output{} after this exchange",
+                exit_words(status)
+            );
+            self.kind = Failure::Gone;
+            return Err(self.fail(self.step, message));
+        }
         self.judge()
     }
 
@@ -876,6 +910,7 @@ impl<'r, 'a> Run<'r, 'a> {
         Outcome::Failed {
             line: self.number(step),
             message,
+            kind: self.kind,
             log: self.exchange.min(log)..log,
         }
     }

@@ -37,14 +37,11 @@ pub(crate) fn read(bytes: &[u8]) -> (Body, usize) {
             let duplicates = found.duplicates;
             (Body::Json(Json { value, duplicates }), found.values)
         }
-        Err(error) if error.to_string().contains("surrogate") => {
-            // Legal by the grammar of JSON, though no string can hold it.
-            match without_lone_surrogates(text) {
-                Some(mended) => read(mended.as_bytes()),
-                None => (Body::NotJson(reason(&error, text)), 0),
-            }
-        }
-        Err(error) => (Body::NotJson(reason(&error, text)), 0),
+        // Half a surrogate pair is legal by the grammar of JSON, though no string can hold it.
+        Err(error) => match without_lone_surrogates(text) {
+            Some(mended) => read(mended.as_bytes()),
+            None => (Body::NotJson(reason(&error, text)), 0),
+        },
     }
 }
 

@@ -111,11 +111,21 @@ pub(crate) fn act(name: &str) {
         }
         "starts-slowly" => {
             sleep(Duration::from_millis(1500));
-            mcp();
+            mcp(|_, answer| answer);
         }
         "does-not-read" => sleep(FOREVER),
         "echo" => echo(),
-        "mcp" => mcp(),
+        "mcp" => mcp(|_, answer| answer),
+        "ping-with-wrong-id" => mcp(|request, mut answer| {
+            if request["method"] == "ping" {
+                answer["id"] = answer["id"].to_string().into();
+            }
+            answer
+        }),
+        "deaf-to-ping" => mcp(|request, answer| match request["method"] == "ping" {
+            true => Value::Null,
+            false => answer,
+        }),
         "asks" => asks(),
         "wayward" => crate::wayward::run(),
         "environment" => {
@@ -159,13 +169,14 @@ fn echo() {
     }
 }
 
-/// A small healthy server.
-fn mcp() {
-    for line in stdin().lock().lines() {
-        let Ok(request) = serde_json::from_str::<Value>(&line.unwrap()) else {
+/// A small server, healthy but for what `spoil` does to its answers.
+fn mcp(spoil: fn(&Value, Value) -> Value) {
+    for line in stdin().lock().split(b'\n') {
+        let Ok(request) = serde_json::from_slice::<Value>(&line.unwrap()) else {
             continue;
         };
-        if let Some(answer) = answer(&request) {
+        let answer = answer(&request).map(|answer| spoil(&request, answer));
+        if let Some(answer) = answer.filter(Value::is_object) {
             say(&format!("{answer}\n"));
         }
     }

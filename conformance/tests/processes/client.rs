@@ -18,6 +18,7 @@ pub(crate) fn all() -> Vec<libtest_mimic::Trial> {
         a_slow_start_has_the_startup_limit,
         requests_from_the_server_are_answered,
         a_notification_is_found_in_the_log,
+        a_server_that_answers_ping_badly_is_alive,
     ]
 }
 
@@ -141,4 +142,27 @@ fn a_notification_is_found_in_the_log() {
     assert_eq!(client.find(from, until, &mut fits), Some(found));
     let short = Instant::now() + Duration::from_millis(50);
     assert_eq!(client.find(found + 1, short, &mut fits), None);
+}
+
+fn a_server_that_answers_ping_badly_is_alive() {
+    let limits = Limits {
+        request: Duration::from_millis(300),
+        ..LIMITS
+    };
+    let mut wrong =
+        Client::start(&launch("ping-with-wrong-id"), LIMITS, Revision::V2025_06_18).unwrap();
+    wrong.hello();
+    assert!(wrong.barrier());
+    let mut deaf = Client::start(&launch("deaf-to-ping"), limits, Revision::V2025_06_18).unwrap();
+    deaf.hello();
+    assert!(deaf.barrier());
+    // The second time it costs no limit.
+    deaf.post(json!("x"), "ping", None);
+    assert!(deaf.barrier());
+    let sent = |e: &&touchstone::wire::Entry| matches!(e.event, touchstone::wire::Event::Sent(_));
+    // initialize, ping, tools/list, our own ping, tools/list.
+    assert_eq!(deaf.log().iter().filter(sent).count(), 5);
+    let mut dead = Client::start(&launch("never-answers"), limits, Revision::V2025_06_18).unwrap();
+    dead.child().close_input();
+    assert!(!dead.barrier());
 }

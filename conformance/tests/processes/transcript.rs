@@ -85,7 +85,10 @@ fn a_wrong_answer_fails_at_its_line() {
     let mut player = Player::new(&launch, LIMITS, Revision::V2025_06_18);
     let text = EXAMPLE.replace("-32601", "-32602");
     let outcome = play(&parse("test", &text).unwrap(), &mut player);
-    let Outcome::Failed { line, message, log } = outcome else {
+    let Outcome::Failed {
+        line, message, log, ..
+    } = outcome
+    else {
         panic!("{outcome:?}");
     };
     assert_eq!(line, 3);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{ask, resources};
-use crate::protocol::{Call, Found};
+use crate::protocol::{Call, Found, Stop};
 
 pub(super) fn list(with_extra: bool) -> Vec<Value> {
     let mut all = vec![
@@ -15,7 +15,8 @@ pub(super) fn list(with_extra: bool) -> Vec<Value> {
                     "required": false}]}),
         json!({"name": "show", "title": "Show",
             "description": "Shows a text resource and an image"}),
-        json!({"name": "asked", "title": "Asked", "description": "Asks for a name first"}),
+        json!({"name": "asked", "title": "Asked",
+            "description": "Asks for a name first, if the client can be asked"}),
     ];
     if with_extra {
         all.push(json!({"name": "extra", "title": "Extra",
@@ -56,6 +57,10 @@ pub(super) fn get(name: &str, arguments: &Map<String, Value>, call: &Call) -> Fo
             Ok(name) => {
                 let name = name.unwrap_or_else(|| "somebody".to_owned());
                 Found::Items(vec![user(text(format!("{name} asks for nothing.")))])
+            }
+            // A client that cannot be asked still gets its prompt.
+            Err(Stop::MissingCapability(_)) => {
+                Found::Items(vec![user(text("Somebody asks for nothing.".to_owned()))])
             }
             Err(stop) => Found::Stopped(stop),
         },

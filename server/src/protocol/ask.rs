@@ -4,6 +4,8 @@
 //! the question and starts again with the answer; what was answered before travels in the
 //! sealed `requestState`.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::family::Upstream;
@@ -166,7 +168,7 @@ pub(super) struct Input {
     /// `None`: a call outside a request of a client.
     pub(super) revision: Option<Revision>,
     /// What the client declared.
-    pub(super) capabilities: Value,
+    pub(super) capabilities: Arc<Value>,
     /// Answers that came with the request, in this round or an earlier one.
     pub(super) answers: Map<String, Value>,
 }

@@ -1,6 +1,7 @@
 //! The session that `initialize` opens: 2024-11-05 to 2025-11-25.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -13,7 +14,7 @@ use super::{Reply, Server};
 
 pub(super) struct Session {
     pub(super) revision: Revision,
-    pub(super) capabilities: Value,
+    pub(super) capabilities: Arc<Value>,
     /// Whether `notifications/initialized` came: before it the server asks nothing.
     pub(super) initialized: bool,
     /// The lightest level that is logged; until the client sets one, the server chooses.
@@ -62,7 +63,7 @@ pub(super) fn initialize(server: &mut Server, request: &Request) -> Result<Reply
         .unwrap_or(Revision::LATEST_WITH_HANDSHAKE);
     server.session = Some(Session {
         revision,
-        capabilities: Value::Object(capabilities.clone()),
+        capabilities: Arc::new(Value::Object(capabilities.clone())),
         initialized: false,
         level: Level::Info,
         subscribed: HashSet::new(),

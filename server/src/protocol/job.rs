@@ -9,7 +9,7 @@ use super::ask::{Input, Stop};
 use super::completion::Completion;
 use super::family::{Call, Cancellation, Family, Found, Outcome, Upstream};
 use super::pages;
-use super::refusal::{RESOURCE_NOT_FOUND, Refusal};
+use super::refusal::{RESOURCE_NOT_FOUND, Refusal, clip};
 use super::revision::Revision;
 use super::seal::Sealer;
 use super::shape;
@@ -124,6 +124,10 @@ impl Job {
     /// Does the work on this thread. A panic of a family becomes an internal error.
     pub fn run(self, upstream: Arc<dyn Upstream>) -> Finished {
         let call = Call::with(self.cancellation.clone(), upstream, self.input.clone());
+        if call.cancelled() {
+            // Taken back while it waited for a thread: nobody will see this.
+            return Finished::failed("The request was cancelled");
+        }
         let answer = catch_unwind(AssertUnwindSafe(|| self.work(&call)));
         Finished(answer.unwrap_or_else(|_| {
             Err(Refusal::internal(
@@ -306,5 +310,6 @@ pub(super) fn unknown_resource(uri: &str, revision: Revision) -> Refusal {
         true => super::refusal::INVALID_PARAMS,
         false => RESOURCE_NOT_FOUND,
     };
-    Refusal::new(code, format!("Resource not found: {uri}")).with_data(json!({"uri": uri}))
+    Refusal::new(code, format!("Resource not found: {}", clip(uri, 160)))
+        .with_data(json!({"uri": uri}))
 }

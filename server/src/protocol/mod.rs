@@ -65,8 +65,9 @@ use tools::Listed;
 /// Calls that may be open at once; more are refused, so that memory stays bounded.
 const MAX_OPEN: usize = 10_000;
 
-/// Bytes of requests that may be open at once, beside one that is larger by itself.
-const MAX_OPEN_BYTES: usize = 64 << 20;
+/// Bytes of requests that may be open at once, beside one that is larger by itself. Parsed, a
+/// dense array of numbers takes fifty times its text.
+const MAX_OPEN_BYTES: usize = 32 << 20;
 
 /// What the server is told when it starts.
 #[derive(Debug, Clone)]

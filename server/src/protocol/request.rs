@@ -1,5 +1,7 @@
 //! A request once its revision is known, and the checks that all methods share.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde_json::value::RawValue;
@@ -26,7 +28,7 @@ pub(super) struct Request {
     /// The lightest log level that the client wants for this request.
     pub(super) level: Option<Level>,
     /// What the client declared, for this request or in the handshake.
-    pub(super) capabilities: Value,
+    pub(super) capabilities: Arc<Value>,
 }
 
 impl Server {
@@ -57,7 +59,7 @@ impl Server {
             batch,
             token,
             level: None,
-            capabilities: Value::Null,
+            capabilities: Arc::default(),
             params: Map::new(),
         };
         match meta.filter(|meta| meta.contains_key(stateless::PROTOCOL_VERSION)) {

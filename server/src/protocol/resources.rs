@@ -4,12 +4,15 @@ use serde_json::Value;
 
 use super::job::{Answer, Keep, Work};
 use super::pages::{self, cursor};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, clip};
 use super::request::Request;
 use super::{Reply, Server, shape};
 
 /// More than any client needs; a bound on what a session keeps.
 const MAX_SUBSCRIBED: usize = 10_000;
+
+/// The same for one subscription of the stateless protocol.
+const MAX_LISTENED: usize = 1_000;
 
 /// `resources/list`: a job, since a family may have to look first.
 pub(super) fn list(server: &Server, request: &Request) -> Result<Reply, Refusal> {
@@ -63,12 +66,22 @@ fn uri(request: &Request) -> Result<&str, Refusal> {
     let uri = request.string("uri")?;
     match is_uri(uri) {
         true => Ok(uri),
-        false => Err(Refusal::invalid_params(format!("Not a URI: {uri:?}"))),
+        false => Err(Refusal::invalid_params(format!(
+            "Not a URI: {:?}",
+            clip(uri, 80)
+        ))),
     }
 }
 
-/// Whether the text is an absolute URI by RFC 3986: a scheme, legal characters, whole escapes.
+/// Longer URIs are refused: sessions and subscriptions keep what they are given.
+const MAX_URI: usize = 8 << 10;
+
+/// Whether the text is an absolute URI by RFC 3986, of a sane length: a scheme, legal
+/// characters, whole escapes.
 pub(crate) fn is_uri(text: &str) -> bool {
+    if text.len() > MAX_URI {
+        return false;
+    }
     let Some((scheme, rest)) = text.split_once(':') else {
         return false;
     };
@@ -86,13 +99,18 @@ pub(crate) fn is_uri(text: &str) -> bool {
         && escapes.into_iter().all(whole)
 }
 
-/// The URIs of a subscription.
+/// The URIs of a subscription, at most [`MAX_LISTENED`].
 pub(super) fn uris(value: &Value) -> Result<Vec<String>, Refusal> {
-    let uris = value.as_array().and_then(|uris| {
-        let texts = uris.iter().map(|uri| uri.as_str().map(str::to_owned));
-        texts.collect::<Option<Vec<_>>>()
+    let listed = value.as_array().filter(|uris| uris.len() <= MAX_LISTENED);
+    let uris = listed.and_then(|uris| {
+        let uri = |uri: &Value| Some(uri.as_str().filter(|uri| is_uri(uri))?.to_owned());
+        uris.iter().map(uri).collect::<Option<Vec<_>>>()
     });
-    uris.ok_or_else(|| Refusal::invalid_params("\"resourceSubscriptions\" must be a list of URIs"))
+    uris.ok_or_else(|| {
+        Refusal::invalid_params(format!(
+            "\"resourceSubscriptions\" must be a list of URIs, at most {MAX_LISTENED}"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -120,6 +138,7 @@ mod tests {
             "a:%zz",
             "a:%2",
             "a:é",
+            &format!("a:{}", "b".repeat(9000)),
         ] {
             assert!(!is_uri(bad), "{bad}");
         }

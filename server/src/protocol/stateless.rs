@@ -1,5 +1,7 @@
 //! 2026-07-28: each request says which version it speaks and what its client can do.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::job::{Answer, Keep};
@@ -26,7 +28,7 @@ pub(super) fn read_meta(meta: &Map<String, Value>, request: &mut Request) -> Res
     request.revision = Revision::parse(version)
         .filter(|revision| revision.is_stateless())
         .ok_or_else(|| Refusal::unsupported_version(version, &Revision::stateless()))?;
-    request.capabilities = capabilities;
+    request.capabilities = Arc::new(capabilities);
     match meta.get(CLIENT_INFO) {
         None => {}
         Some(Value::Object(info)) => {

@@ -11,7 +11,7 @@ use super::revision::Revision;
 use super::{Output, Reply, Server, resources};
 
 /// More than any client needs; a bound on what one process keeps.
-const MAX_LISTENS: usize = 1_000;
+const MAX_LISTENS: usize = 100;
 
 /// An open subscription and what it asked for.
 pub(super) struct Listen {

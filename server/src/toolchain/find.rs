@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use super::config::{COMPILER_VARIABLE, Settings};
 use super::run::{Groups, Watch, run};
 use super::rustc;
+use crate::workspace::toolchain as sakura;
 
 /// A program that obeys the compiler's command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub(super) struct Toolchain {
 pub(super) enum Purpose {
     /// To compile and run sources.
     Build,
+    /// To compile and run Sakura sources, which the server itself can.
+    Sakura,
     /// To read skills, which the adapter can without a compiler.
     Skills,
 }
@@ -70,7 +73,8 @@ impl Finder {
         }
     }
 
-    /// The toolchain: the one that was asked for, else `cajeta` on `PATH`, else `rustc`.
+    /// The toolchain: the one that was asked for, else `cajeta` on `PATH`, else the
+    /// server itself for Sakura, else `rustc`.
     ///
     /// # Errors
     /// A message that says what is missing and how to help it.
@@ -103,6 +107,7 @@ impl Finder {
             return Ok(Toolchain::wrapped(program));
         }
         let rustc = match purpose {
+            Purpose::Sakura => return Ok(self.sakura()),
             Purpose::Skills => None,
             Purpose::Build => Some(self.rustc(settings, groups, watch)?),
         };
@@ -190,6 +195,16 @@ impl Finder {
         let rustc = Rustc { path, version };
         *known = Some(rustc.clone());
         Ok(rustc)
+    }
+
+    /// The server's own toolchain. The server is a part of it: another build, another toolchain.
+    fn sakura(&self) -> Toolchain {
+        Toolchain {
+            program: self.adapter.clone(),
+            prefix: vec![OsString::from(sakura::SUBCOMMAND)],
+            parts: vec![self.adapter.clone()],
+            version: sakura::REVISION.to_owned(),
+        }
     }
 
     fn adapted(&self, rustc: Option<Rustc>) -> Toolchain {

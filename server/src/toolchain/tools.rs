@@ -140,7 +140,13 @@ impl Toolchain {
     /// Answers from the cache, from an equal call that is running, or by doing the work.
     fn build(&self, tool: Build, arguments: &Members, watch: Watch<'_>) -> Result<Outcome, Stop> {
         let (sources, entry) = tree(arguments)?;
-        let toolchain = self.find(Purpose::Build, watch)?;
+        let sakura = sources.iter().all(|(path, _)| path.ends_with(".sakura"));
+        let purpose = if sakura {
+            Purpose::Sakura
+        } else {
+            Purpose::Build
+        };
+        let toolchain = self.find(purpose, watch)?;
         if !self.cache.is_on() {
             let built = self.work(tool, &toolchain, &sources, entry, watch)?;
             return Ok(answer(built.members, false));

@@ -57,6 +57,18 @@ impl Server {
         processes: &AtomicUsize,
     ) -> Result<Server, String> {
         let mut launch = options.launch.clone();
+        // A flag of the check takes the place of the user's own: few servers take one twice.
+        let replaced = |arg: &OsString| {
+            let name = arg
+                .to_str()
+                .and_then(|arg| arg.split_once('='))
+                .map(|(name, _)| name);
+            flags
+                .iter()
+                .filter_map(|flag| flag.split_once('='))
+                .any(|(own, _)| Some(own) == name)
+        };
+        launch.args.retain(|arg| !replaced(arg));
         launch.args.extend(flags.iter().map(OsString::from));
         for name in VARIABLES {
             let value = variables.iter().find(|(other, _)| *other == name);
