@@ -228,7 +228,8 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
         }
     }
     let odd = unreadable(exchange);
-    let mut lost = lost_requests(exchange);
+    let lost = lost_requests(exchange);
+    let mut found = 0;
     for message in &exchange.received {
         let Kind::Response { request } = message.kind else {
             continue;
@@ -239,7 +240,11 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
                 count.entry(index).or_default().push(message);
                 judge.holds("jsonrpc.response.id-echo");
             }
-            None => stray(exchange, message, &odd, &mut lost, judge),
+            None => {
+                // A reply without an id may be that of a request that was sent before it.
+                let before = lost.iter().filter(|at| **at < message.at).count();
+                found += usize::from(stray(exchange, message, &odd, before > found, judge));
+            }
         }
     }
     unanswered(exchange, &count, judge);
@@ -270,8 +275,8 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
     }
 }
 
-/// How many requests got no reply under their id: a reply without an id may be one of theirs.
-fn lost_requests(exchange: &Exchange<'_>) -> usize {
+/// Where requests were sent that got no reply under their id.
+fn lost_requests(exchange: &Exchange<'_>) -> Vec<usize> {
     let answered: HashSet<usize> = exchange
         .received
         .iter()
@@ -284,7 +289,7 @@ fn lost_requests(exchange: &Exchange<'_>) -> usize {
         matches!(&sent.kind, SentKind::Request { method, .. } if method != "subscriptions/listen")
             && !answered.contains(index)
     });
-    requests.count()
+    requests.map(|(_, sent)| sent.at).collect()
 }
 
 /// Shorter lines than this every server reads; longer ones have a rule of their own.
@@ -354,21 +359,20 @@ fn unanswered(
     }
 }
 
-/// A response whose id is none of ours.
+/// A response whose id is none of ours. True when it stands for a request that got no reply.
 fn stray(
     exchange: &Exchange<'_>,
     message: &Received<'_>,
     odd: &[usize],
-    lost: &mut usize,
+    request_lost: bool,
     judge: &mut Judge,
-) {
+) -> bool {
     let id = message.value.get("id").cloned().unwrap_or(Value::Null);
     let after_odd = odd.iter().any(|at| *at < message.at);
     if id.is_null() {
         if after_odd {
             judge.holds("jsonrpc.error.unreadable-id");
-        } else if *lost > 0 {
-            *lost -= 1;
+        } else if request_lost {
             judge.broken(
                 "jsonrpc.response.id-echo",
                 "A response without a usable id, though every request was readable.",
@@ -385,7 +389,7 @@ fn stray(
                 super::exchange::evidence(exchange.log, lines),
             );
         }
-        return;
+        return !after_odd && request_lost;
     }
     let same_value = exchange.sent.iter().any(|sent| match &sent.kind {
         SentKind::Request { id: ours, .. } => same_text(ours, &id),
@@ -416,6 +420,7 @@ fn stray(
             exchange.evidence(message),
         );
     }
+    false
 }
 
 fn result_xor_error(exchange: &Exchange<'_>, message: &Received<'_>, judge: &mut Judge) {

@@ -372,10 +372,8 @@ impl Context<'_> {
     pub fn call_tool(&mut self, requirements: &[&str], name: &str, arguments: Value) -> Answer {
         let from = self.client.log().len();
         let id = self.client.fresh_id();
-        // What a tool reports of its progress, the observers judge.
-        let token = format!("call-{}", id.to_string().trim_matches('"'));
-        let params =
-            json!({"name": name, "arguments": arguments, "_meta": {"progressToken": token}});
+        let token = json!({"progressToken": format!("call-{id}")});
+        let params = json!({"name": name, "arguments": arguments, "_meta": token});
         self.client.post(id.clone(), "tools/call", Some(params));
         let until = std::time::Instant::now() + self.client.limits().request;
         let reply = self.client.reply(&id, until);

@@ -478,7 +478,9 @@ fn call(ctx: &mut Context<'_>) {
         let name = tool_name(tool);
         let (from, began) = (ctx.client.log().len(), Instant::now());
         let answer = ctx.call_tool(&[RULE], name, Value::Object(arguments.clone()));
-        remember(ctx, name, arguments, from, began.elapsed());
+        if !matches!(answer, Answer::None) {
+            remember(ctx, name, arguments, from, began.elapsed());
+        }
         match answer {
             Answer::Result(_) => ctx.judge.holds(RULE),
             Answer::Error { code, .. } => {
