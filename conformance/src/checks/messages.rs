@@ -43,6 +43,8 @@ pub(super) const OBSERVERS: &[Observer] = &[
             "jsonrpc.response.result-xor-error",
             "jsonrpc.response.result-object",
             "jsonrpc.error.unreadable-id",
+            "jsonrpc.notification.no-response",
+            "jsonrpc.notification.idless-request",
             "cancellation.race-graceful",
         ],
         read: responses,
@@ -383,8 +385,13 @@ fn stray(
                 sent.at < message.at && matches!(sent.kind, SentKind::Notification { .. })
             });
             let lines = before.map(|sent| sent.at).into_iter().chain([message.at]);
+            let known = |sent: &super::exchange::Sent| matches!(&sent.kind, SentKind::Notification { method, .. } if !method.starts_with("notifications/"));
+            let rule = match before {
+                Some(sent) if known(sent) => "jsonrpc.notification.idless-request",
+                _ => "jsonrpc.notification.no-response",
+            };
             judge.broken(
-                "jsonrpc.notification.no-response",
+                rule,
                 "A response without an id: something that is no request was answered.",
                 super::exchange::evidence(exchange.log, lines),
             );
