@@ -191,8 +191,10 @@ fn interface(env: &Env, module: &Module, text: &str, item: &Item) -> Option<(Str
                     .collect::<Vec<_>>()
                     .join("; "),
             );
-            for param in &decl.params {
-                conditions.collect(&param.name.text, &param.ty, &scope, 0);
+            // By place: another name for a parameter weakens no refinement.
+            for (place, param) in decl.params.iter().enumerate() {
+                let name = format!("parameter {}", place + 1);
+                conditions.collect(&name, &param.ty, &scope, 0);
             }
             conditions.collect("result", &decl.ret, &scope, 0);
             (decl.name.text.to_string(), "function")
