@@ -47,7 +47,7 @@ fn options(fault: &str, cases: u32, only: &[&str]) -> Options {
         command: vec!["act".into()],
         limits: Limits {
             startup: Duration::from_secs(60),
-            request: Duration::from_secs(60),
+            request: Duration::from_secs(20),
             quiet: Duration::from_millis(100),
             stop: Duration::from_secs(10),
         },
