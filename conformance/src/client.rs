@@ -302,18 +302,22 @@ impl Client {
         }
     }
 
-    /// Sends a cheap request (`ping`; `server/discover` in the stateless era) and waits for its
+    /// A cheap method that every server of the revision answers.
+    pub fn cheap_method(&self) -> &'static str {
+        match self.revision.era() {
+            Era::Handshake => "ping",
+            Era::Stateless => "server/discover",
+        }
+    }
+
+    /// Sends a request of [`Client::cheap_method`] and waits for its
     /// reply: what was sent before it had its chance. False if no reply came.
     ///
     /// A reply with a wrong id counts, and a server that is deaf to that request is asked
     /// `tools/list` from then on: it is alive, and other rules can still be judged.
     pub fn barrier(&mut self) -> bool {
-        let first = match self.revision.era() {
-            Era::Handshake => "ping",
-            Era::Stateless => "server/discover",
-        };
         if !self.deaf_to_barrier {
-            if self.is_answered(first) {
+            if self.is_answered(self.cheap_method()) {
                 return true;
             }
             if self.gone() {

@@ -232,7 +232,7 @@ fn invalid_element(ctx: &mut Context<'_>) {
 fn removed(ctx: &mut Context<'_>) {
     const RULE: &str = "batch.removed";
     let id = ctx.client.fresh_id();
-    let method = ctx.cheap_method();
+    let method = ctx.client.cheap_method();
     let request = ctx.client.line(Some(id.clone()), method, None);
     let from = ctx.client.log().len();
     ctx.client.send(format!("[{request}]\n").as_bytes());

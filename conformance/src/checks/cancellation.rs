@@ -87,7 +87,7 @@ fn race(ctx: &mut Context<'_>) {
     let method = super::LISTS
         .iter()
         .find(|(_, _, capability)| ctx.facts.declares(capability))
-        .map_or(ctx.cheap_method(), |(method, _, _)| *method);
+        .map_or(ctx.client.cheap_method(), |(method, _, _)| *method);
     let from = ctx.client.log().len();
     for _ in 0..20 {
         let id = ctx.client.fresh_id();
@@ -232,7 +232,7 @@ fn answered_meanwhile(
     takes: Duration,
     from: usize,
 ) -> bool {
-    let cheap = ctx.cheap_method();
+    let cheap = ctx.client.cheap_method();
     let quick = ctx.client.request(cheap, None);
     let at = |reply: &Reply| match reply {
         Reply::Result { at, .. } | Reply::Error { at, .. } => Some(*at),

@@ -67,7 +67,7 @@ pub(super) const OBSERVERS: &[Observer] = &[
 /// Ids that every client may use: they must come back as they were, type and value.
 fn ids(ctx: &mut Context<'_>) {
     const RULES: &[&str] = &["jsonrpc.response.id-type", "jsonrpc.response.id-echo"];
-    let method = ctx.cheap_method();
+    let method = ctx.client.cheap_method();
     let long = "x".repeat(300);
     let probes = [
         json!(0),

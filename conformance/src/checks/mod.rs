@@ -304,14 +304,6 @@ impl Context<'_> {
         self.revision().era() == Era::Handshake
     }
 
-    /// A cheap method that every server of the revision answers.
-    pub fn cheap_method(&self) -> &'static str {
-        match self.revision().era() {
-            Era::Handshake => "ping",
-            Era::Stateless => "server/discover",
-        }
-    }
-
     /// What was exchanged since the check began.
     pub fn evidence(&self) -> Evidence {
         evidence_since(self.client.log(), self.start, EVIDENCE_LINES)

@@ -158,7 +158,9 @@ fn invalid_requests(ctx: &mut Context<'_>) {
 /// A request whose id is null is none that MCP knows.
 fn null_id(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.invalid-request.null-id";
-    let line = ctx.client.line(Some(Value::Null), ctx.cheap_method(), None);
+    let line = ctx
+        .client
+        .line(Some(Value::Null), ctx.client.cheap_method(), None);
     let from = ctx.client.log().len();
     if !survives(ctx, line.as_bytes(), "a request with id null") {
         ctx.judge.blocked(RULE, "jsonrpc.parse-error.survive");

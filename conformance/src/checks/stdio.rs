@@ -44,7 +44,7 @@ fn large_messages(ctx: &mut Context<'_>) {
     for size in [70_000_usize, 1 << 20] {
         let from = ctx.client.log().len();
         let id = json!("x".repeat(size));
-        let method = ctx.cheap_method();
+        let method = ctx.client.cheap_method();
         ctx.client.post(id.clone(), method, None);
         let until = std::time::Instant::now() + ctx.client.limits().request;
         let reply = ctx.client.reply(&id, until);

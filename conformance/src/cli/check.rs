@@ -70,7 +70,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "How to run")]
     total_timeout: Option<Duration>,
 
-    /// Server processes side by side [default: the number of processors]
+    /// Server processes side by side [default: twice the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "How to run")]
     jobs: Option<u16>,
 
@@ -118,7 +118,7 @@ fn options(args: &Args) -> Result<Options, Problem> {
         only,
         skip,
         call: call_policy(args.call_all, &args.call),
-        jobs: args.jobs.map_or_else(processors, usize::from),
+        jobs: args.jobs.map_or_else(side_by_side, usize::from),
         cases: args.cases,
         seed: args.seed,
         pack: existing("--pack", &args.pack, Path::is_dir)?,
@@ -135,9 +135,10 @@ pub(super) fn call_policy(all: bool, named: &[String]) -> CallPolicy {
     }
 }
 
-/// How many processes run side by side unless the user says otherwise.
-pub(super) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+/// How many processes run side by side unless the user says otherwise: two for each processor,
+/// because a run waits more than it works.
+pub(super) fn side_by_side() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The ids to judge and to leave out.

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use std::time::Duration;
 
 use super::Problem;
-use super::check::{call_policy, processors, requirements, revision_names, revisions};
+use super::check::{call_policy, requirements, revision_names, revisions, side_by_side};
 use super::deliver::Delivery;
 use super::server::{Server, seconds};
 use crate::report::Again;
@@ -41,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", help_heading = "How to run")]
     seed: Option<u64>,
 
-    /// Server processes side by side [default: the number of processors]
+    /// Server processes side by side [default: twice the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "How to run")]
     jobs: Option<u16>,
 
@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         only,
         skip,
         call: call_policy(args.call_all, &args.call),
-        jobs: args.jobs.map_or_else(processors, usize::from),
+        jobs: args.jobs.map_or_else(side_by_side, usize::from),
         cases: ROUND,
         seed: Some(seed),
         pack: None,

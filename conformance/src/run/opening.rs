@@ -92,27 +92,18 @@ fn silence(client: &Client, revision: Revision, judges: &mut [Judge]) {
         .iter()
         .any(|e| matches!(e.event, Event::Received(_)));
     let fault = if !exchange.strange.is_empty() {
-        Some((
-            Breach::Fail,
-            "The server writes something that is no message before it was spoken to.",
-        ))
+        Some("The server writes something that is no message before it was spoken to.")
     } else if request {
-        Some((
-            Breach::Fail,
-            "The server sends a request before it was spoken to.",
-        ))
+        Some("The server sends a request before it was spoken to.")
     } else if wrote {
-        Some((
-            Breach::Warn,
-            "The server sends a message before it was spoken to.",
-        ))
+        Some("The server sends a message before it was spoken to.")
     } else {
         None
     };
     for judge in judges {
         match fault {
             None => judge.holds(SILENT),
-            Some((breach, text)) => judge.broken_as(SILENT, breach, text, evidence.clone()),
+            Some(text) => judge.broken(SILENT, text, evidence.clone()),
         }
     }
 }

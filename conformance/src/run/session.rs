@@ -20,6 +20,9 @@ use crate::wire::{Ended, EndedBy, Entry, Event};
 
 /// The rule that `ping` is answered.
 const PING: &str = "ping.responds";
+/// The rules for the time between the handshake's answer and `initialized`.
+const EARLY_PING: &str = "ping.before-initialized";
+const EARLY_REQUESTS: &str = "lifecycle.no-requests-before-initialized";
 
 /// A process that has ended, with what was declared to it.
 struct Finished {
@@ -111,6 +114,8 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     let mut facts = claim.facts();
     hello(&mut judge, revision);
 
+    let mut rough = Slot::new(run, revision, checks::full_client(revision));
+    let early = greet_early(run, &rough);
     let mut shared = Slot::new(run, revision, Map::new());
     let mut client = claim.client;
     client.initialized();
@@ -131,15 +136,9 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     }
     exit_at_end_of_input(run, &mut shared, &mut judge);
 
-    let mut rough = Slot::new(run, revision, checks::full_client(revision));
     rough.deaf = shared.deaf;
-    if !rough.deaf
-        && run.wants(&[
-            "lifecycle.no-requests-before-initialized",
-            "ping.before-initialized",
-        ])
-    {
-        before_initialized(run, &mut rough, &mut judge);
+    if let Some(early) = early.filter(|_| !rough.deaf) {
+        before_initialized(early, &mut rough, &mut judge);
     }
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Rough)) {
         run_check(run, &mut rough, check, &mut facts, &mut judge);
@@ -261,9 +260,9 @@ fn run_check(
     facts: &mut Facts,
     judge: &mut Judge,
 ) {
-    // The lists are what the other checks stand on: they are read whatever is asked for.
-    let gathers = check.name == checks::GATHER.name;
-    if !gathers && !run.wants(check.requirements) {
+    // The lists and `ping` are what the other checks stand on: seen whatever is asked for.
+    let stood_on = check.name == checks::GATHER.name || check.requirements.contains(&PING);
+    if !stood_on && !run.wants(check.requirements) {
         return;
     }
     run.step(check.name);
@@ -522,56 +521,76 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     }
 }
 
+/// A process between the handshake's answer and `initialized`.
+struct Early {
+    client: Client,
+    /// What `ping` gave; `None` when the greeting was not answered.
+    ping: Option<Reply>,
+    /// Where the log stood before `ping`.
+    from: usize,
+    /// Until when the server may speak up of itself.
+    until: Instant,
+}
+
+/// Greets a process and leaves it there: what it does before `initialized` takes a while to show,
+/// and other processes are judged meanwhile.
+fn greet_early(run: &Run<'_>, slot: &Slot<'_>) -> Option<Early> {
+    if slot.revision.era() == Era::Stateless || !run.wants(&[EARLY_REQUESTS, EARLY_PING]) {
+        return None;
+    }
+    let mut client = slot.start()?;
+    let greeted = matches!(client.hello(), Reply::Result { .. });
+    let from = client.log().len();
+    let ping = greeted.then(|| client.request("ping", None));
+    Some(Early {
+        client,
+        ping,
+        from,
+        until: after(run.options.limits.quiet),
+    })
+}
+
 /// Between the handshake's answer and `initialized` the server sends no request but ping, and
 /// answers ours.
-fn before_initialized(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
-    const REQUESTS: &str = "lifecycle.no-requests-before-initialized";
-    const EARLY: &str = "ping.before-initialized";
-    if slot.revision.era() == Era::Stateless {
-        return;
-    }
+fn before_initialized(early: Early, slot: &mut Slot<'_>, judge: &mut Judge) {
     judge.enter("lifecycle.before-initialized");
-    let answers_ping = !judge.is_broken(PING);
-    let Some(mut client) = slot.start() else {
-        return;
-    };
-    if !matches!(client.hello(), Reply::Result { .. }) {
-        for rule in [REQUESTS, EARLY] {
+    let mut client = early.client;
+    let Some(ping) = early.ping else {
+        for rule in [EARLY_REQUESTS, EARLY_PING] {
             judge.error(rule, "A new process did not answer the greeting.");
         }
         slot.retire_one(client);
         return;
-    }
-    let from = client.log().len();
-    match client.request("ping", None) {
-        Reply::Result { .. } => judge.holds(EARLY),
-        _ if !answers_ping => judge.blocked(EARLY, PING),
+    };
+    match ping {
+        Reply::Result { .. } => judge.holds(EARLY_PING),
+        _ if judge.is_broken(PING) => judge.blocked(EARLY_PING, PING),
         reply => {
             let said = match reply {
                 Reply::Error { error, .. } => format!("an error: {error}"),
                 _ => "no answer".to_owned(),
             };
-            let evidence = evidence_since(client.log(), from, 6);
+            let evidence = evidence_since(client.log(), early.from, 6);
             judge.broken_as(
-                EARLY,
+                EARLY_PING,
                 Breach::Warn,
                 format!("`ping` before `initialized` gave {said}."),
                 evidence,
             );
         }
     }
-    client.listen(run.options.limits.quiet);
+    client.listen(early.until.saturating_duration_since(Instant::now()));
     let exchange = Exchange::read(slot.revision, client.log(), None, Map::new());
-    let early = exchange
+    let request = exchange
         .received
         .iter()
         .find(|message| matches!(message.kind, Kind::Request(method) if method != "ping"));
-    match early {
+    match request {
         Some(message) => {
             let text = "The server sent a request before `initialized`.";
-            judge.broken(REQUESTS, text, exchange.evidence(message));
+            judge.broken(EARLY_REQUESTS, text, exchange.evidence(message));
         }
-        None => judge.holds(REQUESTS),
+        None => judge.holds(EARLY_REQUESTS),
     }
     client.initialized();
     slot.live = Some(client);

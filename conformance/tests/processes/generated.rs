@@ -21,6 +21,7 @@ pub(crate) fn all() -> Vec<libtest_mimic::Trial> {
         an_answered_notification_is_told,
         a_crash_on_legal_white_space_is_told,
         unknown_meta_must_not_make_a_request_fail,
+        a_server_that_refuses_the_plain_request_is_not_blamed_for_meta,
         an_unknown_method_must_not_be_served,
         a_crash_on_a_broken_line_is_told,
         noise_on_stdout_is_told,
@@ -144,6 +145,11 @@ fn a_crash_on_legal_white_space_is_told() {
 fn unknown_meta_must_not_make_a_request_fail() {
     let rule = "meta.request-extra-keys";
     breaks("refuses-meta", rule, Verdict::Warn, "generated.requests", 3);
+}
+
+fn a_server_that_refuses_the_plain_request_is_not_blamed_for_meta() {
+    let judgement = judge(&options("refuses-ping", 96, &["meta.request-extra-keys"]));
+    assert_ne!(judgement.verdict, Verdict::Warn, "{judgement:#?}");
 }
 
 fn an_unknown_method_must_not_be_served() {
@@ -286,6 +292,7 @@ fn answer(fault: &str, message: &Value) -> Option<Value> {
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "generated", "version": "1.0"},
         }),
+        "ping" if fault == "refuses-ping" => return Some(error(-32601, "no such method")),
         "ping" => json!({}),
         "tools/list" => json!({"tools": tools()}),
         "tools/call" => return call(fault, params),

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 use touchstone_store::edn::Edn;
-use touchstone_store::memory::{Answer, Memory, Settings};
+use touchstone_store::memory::{Answer, Memory, Place, Settings};
 use touchstone_store::query::Limits;
-use touchstone_store::{Error, Kind};
+use touchstone_store::{Error, Kind, Storage};
 
 use super::tools::{self, INSTRUCTIONS};
 use crate::protocol::family::{self, Call, Found, Offers, Outcome, Tool};
@@ -21,18 +21,25 @@ const LISTED: i64 = 20;
 /// The memory tools over one memory.
 #[derive(Debug)]
 pub struct Family {
-    memory: Mutex<Memory>,
+    settings: Settings,
+    /// `None` until the first call, when the memory is in RAM: many clients never make one, and
+    /// all of them wait for the start.
+    memory: Mutex<Option<Memory>>,
 }
 
 impl Family {
-    /// Opens the memory and its session.
+    /// Opens the memory and its session; one in RAM with its first use.
     ///
     /// # Errors
     /// One line for the person who starts the server: the file is refused, or the transactor
     /// cannot be reached.
     pub fn open(settings: &Settings) -> Result<Family, String> {
-        let memory = Memory::open(settings).map_err(|error| format!("memory: {error}"))?;
+        let memory = match settings.place {
+            Place::Here(Storage::Memory) => None,
+            _ => Some(Memory::open(settings).map_err(|error| format!("memory: {error}"))?),
+        };
         Ok(Family {
+            settings: settings.clone(),
             memory: Mutex::new(memory),
         })
     }
@@ -53,6 +60,10 @@ impl Family {
                 "the call was cancelled; nothing was done",
             ));
         }
+        let memory = match &mut *memory {
+            Some(memory) => memory,
+            none => none.insert(Memory::open(&self.settings)?),
+        };
         memory.answer(operation, arguments, &limits)
     }
 }

@@ -32,7 +32,7 @@ pub(super) fn known(ctx: &Context<'_>) -> Known {
         false => ctx.client.with_meta(None),
     };
     Known {
-        method: ctx.cheap_method(),
+        method: ctx.client.cheap_method(),
         params: params.as_object().cloned().unwrap_or_else(Map::new),
     }
 }
@@ -103,6 +103,8 @@ fn answer(client: &mut Client, id: &Value, asks: Asks, until: Instant, heard: &m
             heard.fault.get_or_insert(Fault::new(UNKNOWN, message));
         }
         (Reply::Error { .. }, Asks::Unknown) => heard.holds.push(UNKNOWN),
+        // A server that refuses the plain request too has another reason.
+        (Reply::Error { .. }, Asks::KnownWithMeta) if !serves_plain(client) => {}
         (Reply::Error { .. }, Asks::KnownWithMeta) => {
             let message = "A request with unknown keys in `_meta` gives an error.";
             heard.fault.get_or_insert(Fault::new(EXTRA, message));
@@ -119,4 +121,10 @@ fn answer(client: &mut Client, id: &Value, asks: Asks, until: Instant, heard: &m
         }
         (Reply::Result { .. }, Asks::Known | Asks::KnownWithMembers) => {}
     }
+}
+
+/// Whether the same request without anything odd gives a result in this process.
+fn serves_plain(client: &mut Client) -> bool {
+    let reply = client.request(client.cheap_method(), None);
+    matches!(reply, Reply::Result { .. })
 }
