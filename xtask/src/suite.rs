@@ -16,6 +16,13 @@ pub(crate) struct Report {
     pub(crate) target: Target,
     pub(crate) verdicts: Vec<Verdict>,
     pub(crate) summary: Summary,
+    /// Why nothing could be judged.
+    pub(crate) fatal: Option<Fatal>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Fatal {
+    pub(crate) message: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -56,11 +56,12 @@ fn rule(requirement: &str, check: &str) -> String {
 }
 
 impl Outcome {
-    /// What a run of the suite said.
-    pub(crate) fn of(version: &str, run: &Run) -> Outcome {
+    /// What a run of the suite said, apart from these rules.
+    pub(crate) fn of(version: &str, run: &Run, unsteady: &[String]) -> Outcome {
         let mut verdicts = Verdicts::new();
         for verdict in &run.report.verdicts {
-            if matches!(verdict.verdict.as_str(), "pass" | "n/a") {
+            let quiet = matches!(verdict.verdict.as_str(), "pass" | "n/a");
+            if quiet || unsteady.contains(&verdict.requirement) {
                 continue;
             }
             let revision = verdict.revision.as_deref().unwrap_or("-").to_owned();
@@ -229,8 +230,8 @@ mod tests {
     }
 
     fn differences(before: &Run, now: &Run) -> Vec<String> {
-        Outcome::of("1", now)
-            .differences(&Outcome::of("1", before), &now.report)
+        Outcome::of("1", now, &[])
+            .differences(&Outcome::of("1", before, &[]), &now.report)
             .iter()
             .map(ToString::to_string)
             .collect()
@@ -238,14 +239,25 @@ mod tests {
 
     #[test]
     fn pass_and_not_applicable_are_not_stored() {
-        let outcome = Outcome::of("1", &run(&[("a", "a", "pass"), ("b", "b", "n/a")]));
+        let outcome = Outcome::of("1", &run(&[("a", "a", "pass"), ("b", "b", "n/a")]), &[]);
         assert_eq!(outcome.verdicts, Verdicts::new());
+    }
+
+    #[test]
+    fn what_depends_on_a_race_is_left_out() {
+        let run = run(&[("a", "a", "fail"), ("b", "b", "warn")]);
+        let outcome = Outcome::of("1", &run, &["a".to_owned()]);
+        assert_eq!(outcome.verdicts.keys().collect::<Vec<_>>(), ["b"]);
     }
 
     #[test]
     fn the_worst_verdict_of_one_check_stands() {
         for order in [["warn", "fail"], ["fail", "warn"]] {
-            let outcome = Outcome::of("1", &run(&[("a", "a", order[0]), ("a", "a", order[1])]));
+            let outcome = Outcome::of(
+                "1",
+                &run(&[("a", "a", order[0]), ("a", "a", order[1])]),
+                &[],
+            );
             assert_eq!(outcome.verdicts["a"]["2025-06-18"], "fail");
         }
     }
@@ -287,7 +299,7 @@ mod tests {
     fn what_is_written_reads_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("new/one.json");
-        let outcome = Outcome::of("1", &run(&[("a", "a", "fail")]));
+        let outcome = Outcome::of("1", &run(&[("a", "a", "fail")]), &[]);
         assert_eq!(Outcome::read(&file), Ok(None));
         outcome.write(&file).unwrap();
         assert_eq!(Outcome::read(&file), Ok(Some(outcome)));

@@ -24,27 +24,37 @@ pub(crate) fn all(servers: &[Server], folder: &Path) -> Result<Missing, String> 
         .collect();
     let mut missing = Missing::new();
     for name in names {
-        let pins = Pins::read(name)?;
-        let place = folder.join(name);
-        if fs::read_to_string(place.join(STAMP)).is_ok_and(|stamp| stamp == pins.text) {
-            continue;
-        }
-        println!("installing {name} into {}", place.display());
-        match pins.install(&place) {
-            Ok(()) => fs::write(place.join(STAMP), &pins.text)
-                .map_err(|error| format!("cannot write into {}: {error}", place.display()))?,
-            Err(why) => {
-                missing.insert(name.to_owned(), why);
-            }
+        if let Some(why) = one(&set::fixtures(), name, folder)? {
+            missing.insert(name.to_owned(), why);
         }
     }
     Ok(missing)
 }
 
+/// Installs the pins called `name` of `fixtures` below `folder`, unless they are there. Gives the
+/// reason when they cannot be.
+///
+/// # Errors
+/// As [`all`].
+pub(crate) fn one(fixtures: &Path, name: &str, folder: &Path) -> Result<Option<String>, String> {
+    let pins = Pins::read(fixtures, name)?;
+    let place = folder.join(name);
+    if fs::read_to_string(place.join(STAMP)).is_ok_and(|stamp| stamp == pins.text) {
+        return Ok(None);
+    }
+    println!("installing {name} into {}", place.display());
+    if let Err(why) = pins.install(&place) {
+        return Ok(Some(why));
+    }
+    fs::write(place.join(STAMP), &pins.text)
+        .map_err(|error| format!("cannot write into {}: {error}", place.display()))?;
+    Ok(None)
+}
+
 /// What one installation is made from.
 struct Pins {
     kind: Kind,
-    /// The folder or file in `fixtures/interop`.
+    /// The folder or file with the pins.
     source: PathBuf,
     /// All that decides what gets installed.
     text: String,
@@ -57,8 +67,7 @@ enum Kind {
 }
 
 impl Pins {
-    fn read(name: &str) -> Result<Pins, String> {
-        let fixtures = set::fixtures();
+    fn read(fixtures: &Path, name: &str) -> Result<Pins, String> {
         let (kind, source, pinned) = match name.split('/').next() {
             Some("npm") => (Kind::Npm, fixtures.join(name), "package-lock.json"),
             Some("python") => (Kind::Python, fixtures.join(format!("{name}.txt")), ""),
@@ -220,7 +229,7 @@ mod tests {
     #[test]
     fn every_pin_of_the_set_is_there() {
         for server in set::pinned().unwrap() {
-            let pins = Pins::read(&server.install.unwrap()).unwrap();
+            let pins = Pins::read(&set::fixtures(), &server.install.unwrap()).unwrap();
             assert!(!pins.text.trim().is_empty(), "{}", pins.source.display());
         }
     }

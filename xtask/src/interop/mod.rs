@@ -14,6 +14,7 @@ use clap::Args;
 use crate::suite::{self, Run, Subject};
 use crate::workspace::{self, SUITE};
 use expected::Outcome;
+pub(crate) use install::one as install;
 pub(crate) use set::Server;
 
 /// What `cargo xtask interop` takes.
@@ -126,7 +127,11 @@ fn judge(server: &Server, folder: &Path, file: &Path, update: bool) -> Result<bo
             return Ok(false);
         }
     };
-    let found = Outcome::of(&server.version, &run);
+    if let Some(fatal) = &run.report.fatal {
+        println!("{:<20} ERROR: {}", server.name, fatal.message);
+        return Ok(false);
+    }
+    let found = Outcome::of(&server.version, &run, &server.unsteady);
     let store = expected::file(&server.name);
     if update {
         found.write(&store)?;

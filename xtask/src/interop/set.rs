@@ -27,6 +27,9 @@ pub(crate) struct Server {
     /// What it needs in its environment.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
+    /// Rules whose verdict depends on a race in the server: they are not compared.
+    #[serde(default)]
+    pub(crate) unsteady: Vec<String>,
     /// Where it must be started, if not in a temporary folder.
     #[serde(default)]
     pub(crate) cwd: Option<PathBuf>,
