@@ -303,10 +303,13 @@ fn settle_one(requirement: &Requirement, revision: Revision, entry: Option<Entry
         judgement.verdict = Verdict::NotApplicable;
         judgement.message = entry
             .not_applicable
-            .unwrap_or_else(|| "The server gave no occasion for it.".to_owned());
+            .unwrap_or_else(|| NO_OCCASION.to_owned());
     }
     judgement
 }
+
+/// Said of a rule of which nothing was heard.
+pub(super) const NO_OCCASION: &str = "The server gave no occasion for it.";
 
 /// The keyword as the text has it.
 pub fn level_name(level: Level) -> &'static str {

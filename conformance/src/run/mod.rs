@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::checks::{self, Session};
 use crate::spec::{Requirement, Revision, requirement};
-use crate::verdict::{Judgement, Report};
+use crate::verdict::{Judgement, Report, Verdict};
 use crate::wire::{Launch, Limits};
 
 pub use coverage::{Coverage, coverage};
@@ -349,6 +349,9 @@ fn settle(run: &Run<'_>, judges: Vec<Judge>) -> Vec<Judgement> {
             .collect();
         judgements.extend(judge.settle(wanted.into_iter()));
     }
+    if run.progress.interrupted() {
+        judgements.iter_mut().for_each(cut_short);
+    }
     let order: std::collections::HashMap<&str, usize> = requirement::catalogue()
         .iter()
         .enumerate()
@@ -356,6 +359,14 @@ fn settle(run: &Run<'_>, judges: Vec<Judge>) -> Vec<Judgement> {
         .collect();
     judgements.sort_by_key(|j| order.get(j.requirement.as_str()).copied());
     judgements
+}
+
+/// Of a rule that an interrupted run heard nothing of, nobody knows whether it applies.
+fn cut_short(judgement: &mut Judgement) {
+    if judgement.message == judge::NO_OCCASION {
+        judgement.verdict = Verdict::Error;
+        judgement.message = "The run was interrupted before this was judged.".to_owned();
+    }
 }
 
 fn uncalled(options: &Options, facts: &[checks::Facts]) -> Vec<String> {

@@ -42,7 +42,7 @@ impl Progress for Quiet {
     fn step(&self, _: &str, _: usize, _: usize) {}
 }
 
-fn options(fault: &str, cases: u32, only: &[&str]) -> Options {
+pub(crate) fn options(fault: &str, cases: u32, only: &[&str]) -> Options {
     Options {
         launch: launch(&format!("generated-{fault}")),
         command: vec!["act".into()],

@@ -8,6 +8,7 @@ mod act;
 mod client;
 mod generated;
 mod hints;
+mod interrupted;
 mod transcript;
 mod wayward;
 mod wire;
@@ -36,6 +37,7 @@ fn main() {
         transcript::all(),
         generated::all(),
         hints::all(),
+        interrupted::all(),
     ]
     .into_iter()
     .flatten()
