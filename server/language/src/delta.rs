@@ -107,9 +107,11 @@ fn spell_row(labels: &BTreeSet<Label>, keep: impl Fn(&Label) -> bool) -> String 
     format!("{{{}}}", shown.collect::<Vec<_>>().join(", "))
 }
 
-fn interfaces(env: &Env) -> BTreeMap<String, Interface> {
+/// The interfaces of a snapshot, but for modules that are as they are in `other`.
+fn interfaces(env: &Env, other: &Env) -> BTreeMap<String, Interface> {
     let mut out = BTreeMap::new();
-    for module in env.modules.by_name.values().filter(|m| !is_library(m)) {
+    let modules = env.modules.by_name.values();
+    for module in modules.filter(|m| !is_library(m) && !unchanged(m, env, other)) {
         for chunk in &module.chunks {
             for item in &chunk.parsed.items {
                 if let Some((name, interface)) = interface(env, module, &chunk.text, item) {
@@ -119,6 +121,18 @@ fn interfaces(env: &Env) -> BTreeMap<String, Interface> {
         }
     }
     out
+}
+
+/// Whether a module has the same text in both, and the same interfaces in its reach: then it has
+/// the same interface.
+fn unchanged(module: &Module, here: &Env, there: &Env) -> bool {
+    there
+        .modules
+        .by_name
+        .get(&module.name)
+        .is_some_and(|other| {
+            other.text == module.text && here.modules.reach(module) == there.modules.reach(other)
+        })
 }
 
 fn interface(env: &Env, module: &Module, text: &str, item: &Item) -> Option<(String, Interface)> {
@@ -328,7 +342,7 @@ impl Conditions<'_> {
 
 /// What changes from one snapshot's declarations to another's, by symbol.
 pub fn delta(old: &Env, new: &Env) -> Vec<Change> {
-    let (old, new) = (interfaces(old), interfaces(new));
+    let (old, new) = (interfaces(old, new), interfaces(new, old));
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut out = Vec::new();
     for name in names {

@@ -90,6 +90,27 @@ fn a_refinement_behind_an_alias_counts() {
 }
 
 #[test]
+fn what_changes_through_two_imports_is_told() {
+    let limits = "type Limit = Int where value < 9\n";
+    let sizes = "import limits.{Limit}\n\ntype Small = Limit\n";
+    let user = "import sizes.{Small}\n\nfn f(n: Small) -> Int { n }\n";
+    let other = "fn g(n: Int) -> Int { n }\n";
+    let mut analyzer = Analyzer::new();
+    let mut with = |limits: &str| {
+        analyzer.env(&common::snapshot(&[
+            ("limits.sakura", limits),
+            ("sizes.sakura", sizes),
+            ("user.sakura", user),
+            ("other.sakura", other),
+        ]))
+    };
+    let (old, new) = (with(limits), with(&limits.replace("< 9", "< 99")));
+    let changes = delta(&old, &new);
+    let symbols: Vec<&str> = changes.iter().map(|c| &*c.symbol).collect();
+    assert_eq!(symbols, ["limits::Limit", "sizes::Small", "user::f"]);
+}
+
+#[test]
 fn symbols_are_found_by_name_and_by_type() {
     let (env, _) = common::analyse(&[("main.sakura", BASE)]);
     let found = query::symbol_json(&env, &query::find_by_name(&env, "twice")[0]).unwrap();
