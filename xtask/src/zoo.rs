@@ -17,6 +17,8 @@ use crate::workspace::{self, SERVER, SUITE};
 
 const SABOTEUR: &str = "saboteur";
 const COMPILER: &str = "scripted-toolchain";
+/// The profile whose tools need a compiler. Every other family of tools has the profile's name.
+const COMPILED: &str = "toolchain";
 /// The flags of the reference server when a row names none: everything that the protocol has, and
 /// lists of more than one page.
 const FLAGS: [&str; 6] = [
@@ -241,7 +243,8 @@ impl Settings {
         Self {
             server: match (&defect.server, &defect.profile) {
                 (Some(flags), _) => flags.clone(),
-                (None, Some(_)) => Vec::new(),
+                (None, Some(profile)) if profile == COMPILED => Vec::new(),
+                (None, Some(profile)) => vec!["--tools".to_owned(), profile.clone()],
                 (None, None) => flags(),
             },
             revisions: defect
@@ -315,9 +318,11 @@ fn check(
     }
     match &settings.profile {
         Some(profile) => {
-            let pack = workspace::root().join("fixtures/packs/scripted");
             command.args(["--profile", profile, "--only", profile]);
-            command.arg("--pack").arg(pack);
+            if profile == COMPILED {
+                let pack = workspace::root().join("fixtures/packs/scripted");
+                command.arg("--pack").arg(pack);
+            }
         }
         None => {
             command.arg("--call-all");
@@ -329,7 +334,7 @@ fn check(
         command.args(["--defect", name, "--"]);
     }
     command.arg(place.program(SERVER)).args(&settings.server);
-    if settings.profile.is_some() {
+    if settings.profile.as_deref() == Some(COMPILED) {
         command.arg(format!("--cajeta={}", place.program(COMPILER).display()));
     }
     let output = command

@@ -9,15 +9,13 @@ use super::deliver::Delivery;
 use super::server::{Server, seconds};
 use super::{Problem, select};
 use crate::checks::generated::CASES;
+use crate::profiles;
 use crate::report::Again;
 use crate::run::{self, CallPolicy, Hints, Options, ProfileChoice};
 use crate::spec::Revision;
 
 /// Hints are read from here when no other file is named.
 const HINTS: &str = "touchstone.toml";
-
-/// Profiles that can be asked for by name.
-const PROFILES: &[&str] = &["toolchain"];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -167,7 +165,7 @@ pub(super) fn revision_names() -> PossibleValuesParser {
 }
 
 fn profile_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(["auto"].into_iter().chain(PROFILES.iter().copied()))
+    PossibleValuesParser::new(["auto"].into_iter().chain(profiles::names()))
 }
 
 /// `None` is `auto`. Oldest first, each once.

@@ -2,34 +2,39 @@
 //!
 //! A profile calls tools that run code or write, so it runs only when it is asked for.
 
+mod memory;
+mod process;
 mod toolchain;
 
 use std::sync::atomic::AtomicUsize;
 
+use tempfile::TempDir;
+
 use crate::checks::Facts;
-use crate::run::{Options, ProfileChoice};
-use crate::spec::requirement;
-use crate::verdict::Report;
+use crate::run::{Judge, Options, ProfileChoice};
+use crate::spec::{Era, Revision, requirement};
+use crate::verdict::{Judgement, Report};
 
 /// A contract that a server may hold.
 struct Profile {
     name: &'static str,
     /// The tools that a server of this kind has.
     tools: &'static [&'static str],
-    judge: fn(&Options, &Report, &AtomicUsize) -> Result<Vec<crate::verdict::Judgement>, String>,
+    judge: fn(&Options, &Report, &AtomicUsize) -> Result<Vec<Judgement>, String>,
 }
 
-const PROFILES: &[Profile] = &[Profile {
-    name: "toolchain",
-    tools: &[
-        "searchSkills",
-        "listSkills",
-        "getSkills",
-        "compile",
-        "jit_execute",
-    ],
-    judge: toolchain::judge,
-}];
+const PROFILES: &[Profile] = &[
+    Profile {
+        name: "toolchain",
+        tools: &toolchain::TOOLS,
+        judge: toolchain::judge,
+    },
+    Profile {
+        name: "memory",
+        tools: &memory::TOOLS,
+        judge: memory::judge,
+    },
+];
 
 /// The names of all profiles.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -68,16 +73,75 @@ pub fn judge(options: &Options, facts: &[Facts], report: &mut Report, processes:
 }
 
 /// Every rule of a profile that could not be judged at all.
-fn unjudged(area: &str, why: &str) -> Vec<crate::verdict::Judgement> {
-    let mut judge = crate::run::Judge::new(crate::spec::Span::ALL.last);
+fn unjudged(area: &str, why: &str) -> Vec<Judgement> {
+    let mut judge = Judge::new(crate::spec::Span::ALL.last);
     judge.enter(area);
-    let rules = || requirement::catalogue().iter().filter(|r| r.area == area);
-    for rule in rules() {
+    for rule in rules(area) {
         judge.error(&rule.id, why);
     }
-    let mut judgements = judge.settle(rules());
+    without_revision(judge.settle(rules(area)))
+}
+
+fn rules(area: &str) -> impl Iterator<Item = &'static requirement::Requirement> {
+    requirement::catalogue()
+        .iter()
+        .filter(move |rule| rule.area == area)
+}
+
+/// A contract holds whatever revision is spoken.
+fn without_revision(mut judgements: Vec<Judgement>) -> Vec<Judgement> {
     for judgement in &mut judgements {
         judgement.revision = None;
     }
     judgements
+}
+
+/// The newest revision with a handshake that the server claims; one without, if it has no other.
+fn newest_with_handshake(report: &Report) -> Result<Revision, String> {
+    let claimed: Vec<Revision> = report
+        .target
+        .revisions
+        .iter()
+        .filter_map(|name| Revision::parse(name))
+        .collect();
+    claimed
+        .iter()
+        .rev()
+        .find(|revision| revision.era() == Era::Handshake)
+        .or(claimed.last())
+        .copied()
+        .ok_or_else(|| "The server claims no revision.".to_owned())
+}
+
+/// The judgements of a profile. A rule of which nothing was said could not be judged: the rule
+/// `root` stands in the way if it is broken, else the first problem says why.
+fn settle(
+    area: &str,
+    mut judge: Judge,
+    options: &Options,
+    problems: &[String],
+    root: Option<&str>,
+) -> Vec<Judgement> {
+    let root = root.filter(|root| judge.is_broken(root));
+    let why = problems
+        .first()
+        .map_or("No check came to this rule.", String::as_str);
+    for rule in rules(area) {
+        if judge.heard_of(&rule.id) {
+            continue;
+        }
+        match root {
+            Some(root) => judge.blocked(&rule.id, root),
+            None => judge.error(&rule.id, why),
+        }
+    }
+    let wanted = rules(area).filter(|rule| {
+        let listed = |list: &[String]| list.contains(&rule.id);
+        (options.only.is_empty() || listed(&options.only)) && !listed(&options.skip)
+    });
+    without_revision(judge.settle(wanted))
+}
+
+fn temporary() -> Result<TempDir, String> {
+    tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))
 }

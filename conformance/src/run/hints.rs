@@ -233,17 +233,27 @@ impl fmt::Display for Occasion {
 pub struct Hints {
     /// In the order of the file: tools, resources, prompts.
     pub occasions: Vec<Occasion>,
+    /// The arguments that give the server its memory configuration, `{config}` in them; none for
+    /// the file alone.
+    pub memory: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    memory: Option<Spanned<MemoryHint>>,
     #[serde(default)]
     tool: Vec<ToolHint>,
     #[serde(default)]
     resource: Vec<ResourceHint>,
     #[serde(default)]
     prompt: Vec<PromptHint>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MemoryHint {
+    arguments: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -337,7 +347,20 @@ impl Hints {
             takes: None,
             gives_up: hint.gives_up_ms.map(milliseconds),
         }));
-        Ok(Self { occasions })
+        let memory = file.memory.map_or(Ok(Vec::new()), |hint| {
+            let at = line(hint.span().start);
+            let arguments = hint.into_inner().arguments;
+            match arguments.iter().any(|text| text.contains("{config}")) {
+                true => Ok(arguments),
+                false => Err((
+                    at,
+                    "`arguments` of [memory] say where the configuration file stands: \
+                     arguments = [\"--config\", \"{config}\"]"
+                        .to_owned(),
+                )),
+            }
+        })?;
+        Ok(Self { occasions, memory })
     }
 
     /// The hinted tools and prompts that the server lists in no revision.

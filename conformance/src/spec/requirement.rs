@@ -126,7 +126,10 @@ impl Requirement {
 const DATA: &str = include_str!("../../../fixtures/requirements/requirements.tsv");
 
 /// The contracts of tool families; their areas are named after the profiles.
-const PROFILES: [&str; 1] = [include_str!("../../../fixtures/requirements/toolchain.tsv")];
+const PROFILES: [&str; 2] = [
+    include_str!("../../../fixtures/requirements/toolchain.tsv"),
+    include_str!("../../../fixtures/requirements/memory.tsv"),
+];
 
 const HEADING: &str = "id\tarea\tlevel\tbreach\trevisions\ttransport\tcondition\tstatement\tsource\ttestable\thow\tmend";
 

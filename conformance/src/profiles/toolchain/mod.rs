@@ -13,13 +13,23 @@ use std::sync::atomic::AtomicUsize;
 
 use tempfile::TempDir;
 
+use super::{newest_with_handshake, settle, temporary};
 use crate::run::{Judge, Options};
-use crate::spec::{Era, Revision, requirement};
+use crate::spec::Revision;
 use crate::verdict::{Judgement, Report};
 use pack::{Pack, Program};
 use server::{Said, Server};
 
 const AREA: &str = "toolchain";
+
+/// The tools of the contract.
+pub(super) const TOOLS: [&str; 5] = [
+    "searchSkills",
+    "listSkills",
+    "getSkills",
+    "compile",
+    "jit_execute",
+];
 
 /// One part of the contract; the error says why it could not be judged.
 type Part = fn(&mut Profile<'_>) -> Result<(), String>;
@@ -42,19 +52,7 @@ pub(super) fn judge(
     processes: &AtomicUsize,
 ) -> Result<Vec<Judgement>, String> {
     // `cacheConfig` is an answer to `initialize`, so the newest revision of that era is best.
-    let claimed: Vec<Revision> = report
-        .target
-        .revisions
-        .iter()
-        .filter_map(|name| Revision::parse(name))
-        .collect();
-    let revision = claimed
-        .iter()
-        .rev()
-        .find(|revision| revision.era() == Era::Handshake)
-        .or(claimed.last())
-        .copied()
-        .ok_or("The server claims no revision.")?;
+    let revision = newest_with_handshake(report)?;
     let packs = pack::all(options.pack.as_deref())?;
     let mut judge = Judge::new(revision);
     judge.enter("toolchain.start");
@@ -88,25 +86,7 @@ pub(super) fn judge(
             problems.push(format!("{name}: {why}."));
         }
     }
-    // A rule of which nothing was said could not be judged; the first problem says why.
-    let rules = || requirement::catalogue().iter().filter(|r| r.area == AREA);
-    let why = problems
-        .first()
-        .map_or("No check came to this rule.", String::as_str);
-    for rule in rules() {
-        if !profile.judge.heard_of(&rule.id) {
-            profile.judge.error(&rule.id, why);
-        }
-    }
-    let wanted = rules().filter(|rule| {
-        let listed = |list: &[String]| list.contains(&rule.id);
-        (options.only.is_empty() || listed(&options.only)) && !listed(&options.skip)
-    });
-    let mut judgements = profile.judge.settle(wanted);
-    for judgement in &mut judgements {
-        judgement.revision = None;
-    }
-    Ok(judgements)
+    Ok(settle(AREA, profile.judge, options, &problems, None))
 }
 
 /// The first pack whose probe the server compiles.
@@ -163,10 +143,6 @@ fn describe(said: &Said) -> String {
         }
         Said::Nothing(why) => why.clone(),
     }
-}
-
-fn temporary() -> Result<TempDir, String> {
-    tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))
 }
 
 impl Profile<'_> {

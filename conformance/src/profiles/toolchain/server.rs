@@ -1,17 +1,17 @@
 //! A server of the toolchain contract, started with the flags of the contract, and its calls.
 
 use std::ffi::OsString;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::checks::exchange::evidence_since;
-use crate::client::{Client, Reply};
+use crate::client::Reply;
+use crate::profiles::process::Process;
 use crate::run::Options;
 use crate::spec::Revision;
-use crate::verdict::Evidence;
 
 /// A compiler may take longer than a request of the protocol.
 const COMPILE: Duration = Duration::from_secs(120);
@@ -26,12 +26,20 @@ pub(super) const VARIABLES: [&str; 5] = [
 ];
 
 /// One process.
-pub(super) struct Server {
-    client: Client,
-    /// The `initialize` or `server/discover` result.
-    pub hello: Value,
-    /// Where the log stood at the last call.
-    from: usize,
+pub(super) struct Server(Process);
+
+impl Deref for Server {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.0
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.0
+    }
 }
 
 /// What a call gave.
@@ -76,24 +84,8 @@ impl Server {
                 .env
                 .push((name.into(), value.map(|(_, value)| value.into())));
         }
-        let mut client = Client::start(&launch, options.limits, revision).map_err(|e| e.message)?;
-        processes.fetch_add(1, Ordering::Relaxed);
-        let reply = client.hello();
-        let Reply::Result { result, .. } = reply else {
-            let stderr = client.child().stderr();
-            let said = stderr.lines().last().unwrap_or_default().to_owned();
-            client.into_child().kill();
-            return Err(format!(
-                "started with `{}` it did not answer the greeting ({said})",
-                flags.join(" ")
-            ));
-        };
-        client.initialized();
-        Ok(Server {
-            client,
-            hello: result,
-            from: 0,
-        })
+        let how = format!("`{}`", flags.join(" "));
+        Process::start(options, &launch, revision, &how, processes).map(Server)
     }
 
     /// Starts a process whose cache is this folder, with more flags.
@@ -111,12 +103,7 @@ impl Server {
 
     /// Calls a tool.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Said {
-        self.from = self.client.log().len();
-        let id = self.client.fresh_id();
-        let params = json!({"name": tool, "arguments": arguments});
-        self.client.post(id.clone(), "tools/call", Some(params));
-        let until = std::time::Instant::now() + COMPILE;
-        match self.client.reply(&id, until) {
+        match self.0.call(tool, arguments, COMPILE) {
             Reply::Result { result, .. } => fields(&result),
             Reply::Error { error, .. } => Said::Refused(error.get("code").and_then(Value::as_i64)),
             Reply::Silence => Said::Nothing(format!("`{tool}` was not answered")),
@@ -124,49 +111,9 @@ impl Server {
         }
     }
 
-    /// The exchange of the last call.
-    pub(super) fn evidence(&self) -> Evidence {
-        evidence_since(self.client.log(), self.from, 8)
-    }
-
-    /// Every list of tools, page after page.
-    pub(super) fn tools(&mut self) -> Vec<String> {
-        let mut names = Vec::new();
-        let mut cursor: Option<Value> = None;
-        for _ in 0..100 {
-            let params = cursor.map(|cursor| json!({"cursor": cursor}));
-            let Reply::Result { result, .. } = self.client.request("tools/list", params) else {
-                break;
-            };
-            let page = result.get("tools").and_then(Value::as_array);
-            names.extend(
-                page.into_iter()
-                    .flatten()
-                    .filter_map(|tool| tool.get("name")?.as_str().map(str::to_owned)),
-            );
-            cursor = result.get("nextCursor").filter(|c| c.is_string()).cloned();
-            if cursor.is_none() {
-                break;
-            }
-        }
-        names
-    }
-
-    /// Lines of output so far that are no JSON.
-    pub(super) fn strange_lines(&self) -> usize {
-        use crate::wire::{Body, Event};
-        self.client
-            .log()
-            .iter()
-            .filter(|entry| {
-                matches!(&entry.event, Event::Received(line) if !matches!(line.body, Body::Json(_)))
-            })
-            .count()
-    }
-
     /// Ends the process.
     pub(super) fn stop(self, options: &Options) {
-        self.client.into_child().stop(options.limits.stop);
+        self.0.stop(options);
     }
 }
 

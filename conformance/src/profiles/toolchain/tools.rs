@@ -4,26 +4,16 @@ use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
 use super::server::{Said, Server};
-use super::{Profile, Program, describe, temporary};
+use super::{Profile, Program, TOOLS, describe, temporary};
 
 type Done = Result<(), String>;
 
 pub(super) fn skills(profile: &mut Profile<'_>) -> Done {
     let folder = temporary()?;
     let mut server = profile.start(&folder, &[])?;
-    let tools = server.tools();
-    let wanted = [
-        "searchSkills",
-        "listSkills",
-        "getSkills",
-        "compile",
-        "jit_execute",
-    ];
-    let missing = wanted
-        .iter()
-        .find(|name| !tools.iter().any(|tool| tool == *name));
+    let missing = server.missing_tool(&TOOLS);
     profile.rule("tools", missing.is_none(), &server, || {
-        format!("The tool `{}` is not listed.", missing.unwrap_or(&""))
+        format!("The tool `{}` is not listed.", missing.unwrap_or(""))
     });
     let said = server.call("listSkills", &json!({}));
     let listed = array(profile, &server, "skills.list", said, "skills");

@@ -1,0 +1,123 @@
+//! A foreign or damaged file stops the server at its start, and stays as it was.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::client::Reply;
+use crate::profiles::process::spawn;
+use crate::verdict::Evidence;
+
+use super::{Done, Profile, server, temporary};
+
+/// A file of somebody else.
+pub(super) fn foreign(profile: &mut Profile<'_>) -> Done {
+    let folder = temporary()?;
+    let foreign = folder.path().join("foreign.db");
+    let text = "Dear diary,\nthis is no memory.\n".repeat(200);
+    std::fs::write(&foreign, &text).map_err(|error| error.to_string())?;
+    refuses(
+        profile,
+        folder.path(),
+        &foreign,
+        "files.foreign",
+        "a text of somebody else",
+    )
+}
+
+/// A memory that was cut short, and one whose start was written over.
+pub(super) fn damaged(profile: &mut Profile<'_>) -> Done {
+    const RULE: &str = "files.damaged";
+    let folder = temporary()?;
+    let mut server = profile.open(folder.path(), "whole", "whole")?;
+    profile.populate(&mut server)?;
+    let whole = server.memory.clone();
+    profile.stop(server);
+    if !whole.is_file() {
+        let why = "The memory is not one file, so that the suite cannot damage it.";
+        profile.judge.not_applicable("memory.files.damaged", why);
+        return Ok(());
+    }
+    let bytes = std::fs::read(&whole).map_err(|error| error.to_string())?;
+    let mut overwritten = bytes.clone();
+    overwritten
+        .iter_mut()
+        .take(200)
+        .for_each(|byte| *byte = 0x5a);
+    let cases = [
+        (
+            "damaged-cut",
+            &bytes[..bytes.len() / 2],
+            "a memory without its second half",
+        ),
+        (
+            "damaged-start",
+            &overwritten[..],
+            "a memory whose first bytes were written over",
+        ),
+    ];
+    for (name, bytes, what) in cases {
+        let file = folder.path().join(format!("{name}.db"));
+        std::fs::write(&file, bytes).map_err(|error| error.to_string())?;
+        refuses(profile, folder.path(), &file, RULE, what)?;
+    }
+    Ok(())
+}
+
+/// The server must end before it answers, say why on stderr, and leave the file as it is.
+fn refuses(profile: &mut Profile<'_>, folder: &Path, file: &PathBuf, id: &str, what: &str) -> Done {
+    let before = std::fs::read(file).map_err(|error| error.to_string())?;
+    let session = file
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let launch = server::configured(profile.options, folder, file, &session)?;
+    let client = spawn(
+        profile.options,
+        &launch,
+        profile.revision,
+        profile.processes,
+    );
+    let mut client = client.map_err(|error| error.message)?;
+    let answered = matches!(client.hello(), Reply::Result { .. });
+    let until = Instant::now() + profile.options.limits.stop;
+    let ended = client.child().wait(until);
+    let stderr = client.child().stderr();
+    client.into_child().kill();
+
+    let id = format!("memory.{id}");
+    let mut judge = |id: &str, holds: bool, message: String| {
+        if holds {
+            profile.judge.holds(id);
+        } else {
+            profile.judge.broken(id, message, Evidence::default());
+        }
+    };
+    let stopped = !answered && ended.is_some_and(|status| !status.success());
+    judge(
+        &id,
+        stopped,
+        format!(
+            "The memory file is {what}; the server {}.",
+            match (answered, ended) {
+                (true, _) => "starts all the same".to_owned(),
+                (false, Some(status)) => format!("ends with {status}"),
+                (false, None) => "neither answers nor ends".to_owned(),
+            }
+        ),
+    );
+    if stopped {
+        judge(
+            "memory.files.message",
+            !stderr.trim().is_empty(),
+            format!("The memory file is {what}; the server ends and says nothing on stderr."),
+        );
+    }
+    let untouched = std::fs::read(file).is_ok_and(|after| after == before);
+    judge(
+        "memory.files.untouched",
+        untouched,
+        format!("The memory file is {what}; after the start it is another."),
+    );
+    Ok(())
+}
