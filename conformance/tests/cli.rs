@@ -45,7 +45,10 @@ fn wrong_arguments_are_named() {
             ],
             "not both",
         ),
-        (&["check", "--profile", "nosuch", "--", "x"], "toolchain"),
+        (
+            &["check", "--profile", "nosuch", "--", "x"],
+            "toolchain, memory",
+        ),
         (&["check", "--timeout", "0", "--", "x"], "more than 0"),
         (&["check", "--timeout", "5s", "--", "x"], "in seconds"),
         (&["check", "--jobs", "0", "--", "x"], "--jobs"),

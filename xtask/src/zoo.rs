@@ -605,6 +605,17 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_is_judged_on_the_tools_of_its_name() {
+        let of = |profile: &str| {
+            let mut row = defect(&[], &[]);
+            row.profile = Some(profile.to_owned());
+            Settings::of(&row).server
+        };
+        assert_eq!(of("memory"), ["--tools", "memory"]);
+        assert!(of(COMPILED).is_empty());
+    }
+
+    #[test]
     fn results_keep_the_order_of_their_items() {
         let items: Vec<usize> = (0..50).collect();
         let doubled = side_by_side(&items, 7, |item| item * 2);

@@ -429,8 +429,21 @@ mod tests {
     }
 
     #[test]
+    fn the_place_of_a_memory_configuration_is_told() {
+        let of = |text: &str| Hints::parse(text).map(|hints| hints.memory);
+        let arguments = of("[memory]\narguments = [\"--config={config}\", \"-q\"]\n");
+        assert_eq!(arguments.unwrap(), ["--config={config}", "-q"]);
+        assert!(of("").unwrap().is_empty());
+    }
+
+    #[test]
     fn a_fault_is_told_with_its_line() {
         for (text, line, part) in [
+            (
+                "\n[memory]\narguments = [\"--config\"]\n",
+                2,
+                "where the configuration file stands",
+            ),
             (
                 "[[tool]]\nname = \"a\"\ndoes = [\"sings\"]\n",
                 3,

@@ -1,8 +1,9 @@
 //! A foreign or damaged file stops the server at its start, and stays as it was.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
+use crate::checks::exchange::evidence_since;
 use crate::client::Reply;
 use crate::profiles::process::spawn;
 use crate::verdict::Evidence;
@@ -64,7 +65,7 @@ pub(super) fn damaged(profile: &mut Profile<'_>) -> Done {
 }
 
 /// The server must end before it answers, say why on stderr, and leave the file as it is.
-fn refuses(profile: &mut Profile<'_>, folder: &Path, file: &PathBuf, id: &str, what: &str) -> Done {
+fn refuses(profile: &mut Profile<'_>, folder: &Path, file: &Path, id: &str, what: &str) -> Done {
     let before = std::fs::read(file).map_err(|error| error.to_string())?;
     let session = file
         .file_stem()
@@ -81,43 +82,41 @@ fn refuses(profile: &mut Profile<'_>, folder: &Path, file: &PathBuf, id: &str, w
     let mut client = client.map_err(|error| error.message)?;
     let answered = matches!(client.hello(), Reply::Result { .. });
     let until = Instant::now() + profile.options.limits.stop;
-    let ended = client.child().wait(until);
+    let ended = client.child().wait(until).is_some();
     let stderr = client.child().stderr();
+    let evidence = Evidence {
+        stderr: stderr.lines().map(str::to_owned).collect(),
+        ..evidence_since(client.log(), 0, 8)
+    };
     client.into_child().kill();
 
-    let id = format!("memory.{id}");
-    let mut judge = |id: &str, holds: bool, message: String| {
+    let mut judge = |id: &str, holds: bool, what_then: &str| {
         if holds {
             profile.judge.holds(id);
         } else {
-            profile.judge.broken(id, message, Evidence::default());
+            let message = format!("The memory file is {what}; {what_then}.");
+            profile.judge.broken(id, message, evidence.clone());
         }
     };
-    let stopped = !answered && ended.is_some_and(|status| !status.success());
-    judge(
-        &id,
-        stopped,
-        format!(
-            "The memory file is {what}; the server {}.",
-            match (answered, ended) {
-                (true, _) => "starts all the same".to_owned(),
-                (false, Some(status)) => format!("ends with {status}"),
-                (false, None) => "neither answers nor ends".to_owned(),
-            }
-        ),
-    );
+    let stopped = !answered && ended;
+    let starts = match answered {
+        true => "the server starts all the same",
+        false => "the server neither answers nor ends",
+    };
+    judge(&format!("memory.{id}"), stopped, starts);
     if stopped {
+        let says = !stderr.trim().is_empty();
         judge(
             "memory.files.message",
-            !stderr.trim().is_empty(),
-            format!("The memory file is {what}; the server ends and says nothing on stderr."),
+            says,
+            "the server ends and says nothing on stderr",
         );
     }
     let untouched = std::fs::read(file).is_ok_and(|after| after == before);
     judge(
         "memory.files.untouched",
         untouched,
-        format!("The memory file is {what}; after the start it is another."),
+        "it is another after the start",
     );
     Ok(())
 }

@@ -141,8 +141,8 @@ impl Profile<'_> {
             Said::Answer(answer) => {
                 session_id(&answer.form) == Some(session.as_str()) && !has_vocabulary(&answer.form)
             }
-            // Judged by the checks.
-            Said::Unreadable(_) => true,
+            // A text that is no EDN is for the checks to judge.
+            Said::Unreadable(why) => why.contains(&session),
             _ => false,
         };
         server.process.stop(self.options);
@@ -364,9 +364,11 @@ impl Profile<'_> {
     }
 }
 
-/// The id of the session that `context` shows.
+/// The id of the session that `context` shows. The contract leaves open what else its map holds.
 fn session_id(context: &Edn) -> Option<&str> {
-    context.get("session")?.get("memory.session/id")?.str()
+    let session = context.get("session")?;
+    let id = session.get("memory.session/id").and_then(Edn::str);
+    id.or_else(|| session.members()?.iter().find_map(|(_, value)| value.str()))
 }
 
 /// The attributes that `context` shows, but for those that the server brings.

@@ -4,22 +4,34 @@ use serde_json::{Value, json};
 
 use super::edn::Edn;
 use super::pack::PACK;
-use super::server::Server;
-use super::{Done, Profile, items, result_of};
+use super::server::{Said, Server};
+use super::{Done, Profile, items, result_of, with};
 
 const NAMES: &str = "[:find [?name ...] :where [_ :person/name ?name]]";
 
 pub(super) fn queries(profile: &mut Profile<'_>, server: &mut Server) -> Done {
     profile.populate(server)?;
     for case in &PACK.query {
-        let more = case
-            .args
-            .as_ref()
-            .map_or(json!({}), |args| json!({"args": args}));
         let id = format!("recall.{}", case.rule);
-        profile.finds_with(&id, server, &case.query, &more, &case.finds);
+        let Some(args) = &case.args else {
+            profile.finds(&id, server, &case.query, &case.finds);
+            continue;
+        };
+        let args = json!({"args": args});
+        let query = inputs_as_taken(server, &case.query, &args);
+        profile.finds_with(&id, server, &query, &args, &case.finds);
     }
     Ok(())
+}
+
+/// The contract leaves open whether `:in` names the memory itself, `$`, which has no value in
+/// `args`.
+fn inputs_as_taken(server: &mut Server, query: &str, args: &Value) -> String {
+    let arguments = with(&json!({"query": query}), args);
+    match server.call("recall", &arguments) {
+        Said::ToolError(_) => query.replace(":in $ ", ":in "),
+        _ => query.to_owned(),
+    }
 }
 
 pub(super) fn bounds(profile: &mut Profile<'_>, server: &mut Server) -> Done {

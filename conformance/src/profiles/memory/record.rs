@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::edn::Edn;
 use super::pack::PACK;
-use super::server::Server;
+use super::server::{Said, Server};
 use super::{Done, Profile, is_nothing, number};
 
 /// A step that only asks.
@@ -93,7 +93,12 @@ pub(super) fn forms(profile: &mut Profile<'_>, server: &mut Server) -> Done {
 fn many(profile: &mut Profile<'_>, server: &mut Server) {
     const RULE: &str = "record.many";
     let register = "[{:db/ident :person/alias :db/valueType :db.type/string :db/cardinality :db.cardinality/many}]";
-    if !takes(profile, RULE, server, register) {
+    if !matches!(
+        server.call("record", &json!({"tx": register})),
+        Said::Answer(_)
+    ) {
+        let why = "The server has no attributes with many values.";
+        profile.judge.not_applicable("memory.record.many", why);
         return;
     }
     let alias = |name: &str| format!("[[:db/add [:person/name \"Ada\"] :person/alias \"{name}\"]]");
