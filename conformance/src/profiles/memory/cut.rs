@@ -12,6 +12,8 @@ const ROWS: usize = 1_200;
 const LONG: usize = 30_000;
 const CHANGES: usize = 6;
 
+const RULES: [&str; 3] = ["cut.recall", "cut.history", "cut.read"];
+
 pub(super) fn never_silent(profile: &mut Profile<'_>, server: &mut Server) -> Done {
     profile.register(server)?;
     let small = small(profile, server)?;
@@ -20,33 +22,37 @@ pub(super) fn never_silent(profile: &mut Profile<'_>, server: &mut Server) -> Do
         .collect();
     profile.record(server, &format!("[{}]", people.join(" ")))?;
     for change in 0..CHANGES {
-        let letter = char::from(b'a' + u8::try_from(change).unwrap_or_default());
-        let motto = letter.to_string().repeat(LONG);
+        let motto = motto(change);
         let tx = format!("[{{:person/name \"Ada\" :person/motto \"{motto}\"}}]");
         profile.record(server, &tx)?;
     }
-    let last = char::from(b'a' + u8::try_from(CHANGES - 1).unwrap_or_default());
-    let whole: [(&str, &dyn Fn(&Edn) -> bool); 3] = [
-        ("cut.recall", &|form| {
-            items(result_of(form)).len() == ROWS + 1
-        }),
-        ("cut.history", &|form| items(form).len() == 2 * CHANGES + 1),
-        ("cut.read", &|form| {
-            let motto = form.get("person/motto").and_then(Edn::str);
-            motto == Some(last.to_string().repeat(LONG).as_str())
-        }),
-    ];
-    for ((id, is_whole), beside) in whole.into_iter().zip(small) {
+    for (id, beside) in RULES.into_iter().zip(small) {
         let (tool, arguments) = call(id);
         let Some(answer) = profile.answer(id, server, tool, &arguments) else {
             continue;
         };
         let told = answer.beside != beside;
-        profile.rule(id, told || is_whole(&answer.form), server, || {
+        profile.rule(id, told || is_whole(id, &answer.form), server, || {
             format!("`{tool}` with {arguments} gave a part of the answer, and does not say so.")
         });
     }
     Ok(())
+}
+
+/// Whether the answer to that rule's call holds all that was recorded.
+fn is_whole(id: &str, form: &Edn) -> bool {
+    match id {
+        "cut.recall" => items(result_of(form)).len() == ROWS + 1,
+        // The name, each text, and the retraction of all but the last.
+        "cut.history" => items(form).len() == 1 + CHANGES + (CHANGES - 1),
+        _ => form.get("person/motto").and_then(Edn::str) == Some(motto(CHANGES - 1).as_str()),
+    }
+}
+
+/// A long text, another one for each change.
+fn motto(change: usize) -> String {
+    const LETTERS: [&str; CHANGES] = ["a", "b", "c", "d", "e", "f"];
+    LETTERS.get(change).unwrap_or(&"z").repeat(LONG)
 }
 
 fn call(id: &str) -> (&'static str, Value) {
@@ -64,7 +70,7 @@ fn call(id: &str) -> (&'static str, Value) {
 fn small(profile: &mut Profile<'_>, server: &mut Server) -> Result<Vec<Value>, String> {
     profile.record(server, "[{:person/name \"Ada\"}]")?;
     let mut beside = Vec::new();
-    for id in ["cut.recall", "cut.history", "cut.read"] {
+    for id in RULES {
         let (tool, arguments) = call(id);
         let answer = profile.answer(id, server, tool, &arguments);
         beside.push(
