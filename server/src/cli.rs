@@ -13,8 +13,9 @@ use crate::workspace::config::WorkspaceArgs;
 #[derive(Debug, Parser)]
 #[command(name = "touchstone-server", version, max_term_width = 90)]
 pub struct Arguments {
-    /// Families of tools to offer, separated by commas. `demo` exists only to exercise the
-    /// protocol.
+    /// Families of tools to offer, separated by commas: toolchain, memory, workspace (all three
+    /// unless one is named), and demo, which exists only to exercise the protocol. Any other name
+    /// is a function of --workspace marked `@tool` to offer as a tool; `all` is all of them.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub tools: Option<Vec<String>>,
 

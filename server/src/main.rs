@@ -83,18 +83,29 @@ fn usage(line: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// The families of tools that there are.
+const FAMILIES: [&str; 4] = ["toolchain", "memory", "workspace", "demo"];
+/// Those that are offered when none is named.
+const USUAL: [&str; 3] = ["toolchain", "memory", "workspace"];
+
+/// The families among the names of `--tools`, and the rest: functions to export.
+fn split(names: Option<&[String]>) -> (Vec<&str>, Vec<&str>) {
+    let names = names.unwrap_or_default().iter().map(String::as_str);
+    let (families, exported): (Vec<&str>, Vec<&str>) =
+        names.partition(|name| FAMILIES.contains(name));
+    match families.is_empty() {
+        true => (USUAL.to_vec(), exported),
+        false => (families, exported),
+    }
+}
+
 /// The families that were asked for, in the order of this table.
 fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
-    let known = ["toolchain", "memory", "workspace", "demo"];
-    let default = ["toolchain", "memory", "workspace"];
-    let wanted: Vec<&str> = match &arguments.tools {
-        Some(names) => names.iter().map(String::as_str).collect(),
-        None => default.to_vec(),
-    };
-    if let Some(name) = wanted.iter().find(|name| !known.contains(name)) {
-        let known = known.join(", ");
+    let (wanted, exported) = split(arguments.tools.as_deref());
+    if let (Some(name), None) = (exported.first(), &arguments.workspace.workspace) {
+        let known = FAMILIES.join(", ");
         return Err(format!(
-            "--tools: there is no family \"{name}\", only {known}"
+            "--tools: there is no family \"{name}\", only {known}; to export a function of that name give its folder with --workspace"
         ));
     }
     let mut families: Vec<Arc<dyn Family>> = Vec::new();
@@ -109,8 +120,8 @@ fn families(arguments: &Arguments) -> Result<Vec<Arc<dyn Family>>, String> {
         let settings = memory::config::from_process(&arguments.memory)?;
         families.push(Arc::new(memory::Family::open(&settings)?));
     }
-    if wanted.contains(&"workspace") {
-        let settings = workspace::config::Settings::new(&arguments.workspace)?;
+    if wanted.contains(&"workspace") || !exported.is_empty() {
+        let settings = workspace::config::Settings::new(&arguments.workspace, &exported)?;
         families.push(Arc::new(workspace::Family::open(settings)?));
     }
     if wanted.contains(&"demo") {

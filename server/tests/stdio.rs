@@ -285,3 +285,54 @@ fn help_and_version_are_printed() {
         assert!(String::from_utf8(output.stdout).unwrap().contains(text));
     }
 }
+
+#[test]
+fn a_name_that_is_no_family_is_a_function_to_export() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "@tool(\"Doubles\")\nfn twice(n: Int where value >= 0) -> Int {\n  n * 2\n}\n";
+    std::fs::write(folder.path().join("main.sakura"), text).unwrap();
+    let flags = [
+        "--tools",
+        "demo,twice",
+        "--workspace",
+        folder.path().to_str().unwrap(),
+    ];
+    // Also before 2025-11-25 what does not fit is told in the result: the contract says so.
+    let mut running = Running::session_of("2024-11-05", json!({}), &flags);
+    running.call(1, "twice", json!({"n": 4}));
+    assert_eq!(
+        running.message()["result"]["content"][0]["text"],
+        r#"{"result":8}"#
+    );
+    running.call(2, "twice", json!({"n": -4}));
+    let refused = running.message()["result"].clone();
+    assert_eq!(refused["isError"], true, "{refused}");
+    running.call(3, "slow", json!({"ms": 0}));
+    assert!(
+        running.message()["result"].is_object(),
+        "the family is there too"
+    );
+    running.end();
+}
+
+#[test]
+fn a_name_that_is_neither_family_nor_function_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    for (flags, said) in [
+        (vec!["--tools", "nosuch"], "no family \"nosuch\""),
+        (
+            vec!["--tools", "nosuch", "--workspace", folder],
+            "no function `nosuch`",
+        ),
+    ] {
+        let ended = Command::new(assert_cmd::cargo::cargo_bin!("touchstone-server"))
+            .args(&flags)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(ended.status.code(), Some(2));
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(stderr.contains(said), "{stderr}");
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use touchstone_language::delta::Frozen;
-use touchstone_server::protocol::{Call, Family as _, Outcome};
+use touchstone_server::protocol::{Call, Completed, Family as _, Found, Outcome};
 use touchstone_server::workspace::Family;
 use touchstone_server::workspace::config::{Export, Permissions, Settings};
 
@@ -479,4 +479,36 @@ fn links_are_not_followed() {
         "write_back"
     );
     assert!(!Path::new(&outside.path().join("new.sakura")).exists());
+}
+
+#[test]
+fn the_language_the_library_and_the_codes_can_be_read() {
+    let family = Family::open(Settings::default()).unwrap();
+    let call = Call::new(Arc::default(), Arc::new(|_, _, _| {}));
+    let text = |uri: &str| match family.read(uri, &call) {
+        Found::Items(items) => Some(items[0]["text"].as_str().unwrap().to_owned()),
+        _ => None,
+    };
+    let listed = family.resources(&call).unwrap();
+    let uris: Vec<&str> = listed.iter().map(|r| r["uri"].as_str().unwrap()).collect();
+    assert!(uris.contains(&"sakura://language") && uris.contains(&"sakura://std/http"));
+    for uri in uris {
+        assert!(text(uri).is_some_and(|text| text.len() > 100), "{uri}");
+    }
+    assert!(text("sakura://language").unwrap().contains("## Holes"));
+    assert!(text("sakura://std/core").unwrap().contains("List.take"));
+    assert!(text("sakura://diagnostic/V3001").unwrap().contains("Wrong"));
+    for unknown in [
+        "sakura://diagnostic/v3001",
+        "sakura://diagnostic/V0000",
+        "sakura://std/nosuch",
+        "sakura://main",
+        "other://language",
+    ] {
+        assert_eq!(text(unknown), None, "{unknown}");
+    }
+    let template = family.resource_templates()[0]["uriTemplate"].clone();
+    let what = Completed::Template(template.as_str().unwrap());
+    let codes = family.complete(what, "code", "v30", &serde_json::Map::new(), &call);
+    assert!(codes.unwrap().contains(&"V3001".to_owned()));
 }

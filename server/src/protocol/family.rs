@@ -313,6 +313,11 @@ pub trait Family: Send + Sync {
         None
     }
 
+    /// Whether the contract of the family demands [`Family::argument_error`] in every revision.
+    fn argument_errors_are_results(&self) -> bool {
+        false
+    }
+
     /// Whether the tool may run as a task.
     fn task_support(&self, _tool: &str) -> TaskSupport {
         TaskSupport::Forbidden

@@ -222,12 +222,13 @@ impl Job {
     ///
     /// Up to 2025-06-18 the text lists them among the protocol errors: -32602. From 2025-11-25
     /// it wants them in the result, where the model sees them; a protocol error is still allowed.
-    /// A family whose published contract says -32602 keeps it in every revision, since that is
-    /// what its clients wait for. Both readings pass the rules on the wire.
+    /// A family whose published contract says one or the other keeps to it in every revision,
+    /// since that is what its clients wait for. Both readings pass the rules on the wire.
     fn invalid_arguments(&self, tool: &Listed, problem: &str) -> Result<Outcome, Refusal> {
         let message = format!("Invalid arguments for {}: {problem}", tool.tool.name);
-        let for_the_model = (self.revision >= Revision::V2025_11_25)
-            .then(|| tool.family.argument_error(tool.tool.name, &message));
+        let in_result =
+            self.revision >= Revision::V2025_11_25 || tool.family.argument_errors_are_results();
+        let for_the_model = in_result.then(|| tool.family.argument_error(tool.tool.name, &message));
         for_the_model
             .flatten()
             .ok_or_else(|| Refusal::invalid_params(message))

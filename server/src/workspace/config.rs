@@ -24,7 +24,8 @@ pub struct WorkspaceArgs {
     #[arg(long, value_name = "SYMBOLS")]
     pub frozen_specs: Option<String>,
 
-    /// Offer these functions marked `@tool` (or `all`) as tools, separated by commas.
+    /// Offer these functions marked `@tool` (or `all`) as tools, separated by commas: as --tools,
+    /// also for functions that are called like a family.
     #[arg(long, value_name = "FUNCTIONS", requires = "workspace")]
     pub export_tools: Option<String>,
 
@@ -92,11 +93,11 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The settings that the flags ask for.
+    /// The settings that the flags ask for; `exported` are the functions that `--tools` names.
     ///
     /// # Errors
     /// One line: which flag, what is wrong with it.
-    pub fn new(args: &WorkspaceArgs) -> Result<Self, String> {
+    pub fn new(args: &WorkspaceArgs, exported: &[&str]) -> Result<Self, String> {
         if let Some(root) = &args.workspace
             && !root.is_dir()
         {
@@ -107,21 +108,20 @@ impl Settings {
                 .map_err(|why| format!("--permissions: {}: {why}", path.display()))?,
             None => Permissions::default(),
         };
-        let export = match args.export_tools.as_deref() {
-            None => Export::Nothing,
-            Some(text) => {
-                let names: BTreeSet<String> = text
-                    .split(',')
-                    .map(str::trim)
-                    .filter(|n| !n.is_empty())
-                    .map(str::to_owned)
-                    .collect();
-                if names.contains("all") {
-                    Export::All
-                } else {
-                    Export::Names(names)
-                }
-            }
+        let named = args.export_tools.as_deref().unwrap_or_default();
+        let names: BTreeSet<String> = named
+            .split(',')
+            .chain(exported.iter().copied())
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect();
+        let export = if names.contains("all") {
+            Export::All
+        } else if names.is_empty() {
+            Export::Nothing
+        } else {
+            Export::Names(names)
         };
         Ok(Self {
             root: args.workspace.clone(),

@@ -61,12 +61,12 @@ pub(super) fn find(state: &mut State, export: &Export) -> Result<Vec<Exported>, 
                     [one] => out.push(one.clone()),
                     [] => {
                         return Err(format!(
-                            "--export-tools: no function `{wanted}` is marked @tool"
+                            "exported tools: no function `{wanted}` is marked @tool"
                         ));
                     }
                     _ => {
                         return Err(format!(
-                            "--export-tools: `{wanted}` is in several modules; write module::{wanted}"
+                            "exported tools: `{wanted}` is in several modules; write module::{wanted}"
                         ));
                     }
                 }
@@ -83,14 +83,14 @@ pub(super) fn find(state: &mut State, export: &Export) -> Result<Vec<Exported>, 
         if let Some(error) = error {
             let at = error.range.start;
             return Err(format!(
-                "--export-tools: {}:{}:{}: {} {}",
+                "exported tools: {}:{}:{}: {} {}",
                 error.path, at.line, at.column, error.code, error.message
             ));
         }
         let public = name.replace('.', "_");
         if out.iter().any(|tool| tool.name == public) {
             return Err(format!(
-                "--export-tools: two functions are called `{public}`"
+                "exported tools: two functions are called `{public}`"
             ));
         }
         out.extend(Exported::new(&env, &sym, public, &snapshot));

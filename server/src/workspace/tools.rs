@@ -18,8 +18,9 @@ use touchstone_language::testing::{self, TestOptions, TestResult};
 
 use super::config::{Export, Settings};
 use super::exported::{self, Exported};
+use super::pages;
 use super::state::{self, State};
-use crate::protocol::{Call, Family as ToolFamily, Outcome, Tool};
+use crate::protocol::{Call, Completed, Family as ToolFamily, Found, Offers, Outcome, Tool};
 
 /// The version of the language.
 pub(super) const LANGUAGE_VERSION: &str = "0.1";
@@ -433,6 +434,41 @@ impl ToolFamily for Family {
             "bad_argument"
         };
         Some(error(kind, message))
+    }
+
+    fn argument_errors_are_results(&self) -> bool {
+        true
+    }
+
+    fn offers(&self) -> Offers {
+        Offers {
+            resources: true,
+            completions: true,
+            ..Offers::default()
+        }
+    }
+
+    fn resources(&self, _call: &Call) -> Result<Vec<Value>, String> {
+        Ok(pages::list(&self.env(&Snapshot::empty())))
+    }
+
+    fn resource_templates(&self) -> Vec<Value> {
+        pages::templates()
+    }
+
+    fn read(&self, uri: &str, _call: &Call) -> Found {
+        pages::read(&self.env(&Snapshot::empty()), uri)
+    }
+
+    fn complete(
+        &self,
+        what: Completed<'_>,
+        argument: &str,
+        typed: &str,
+        _context: &Map<String, Value>,
+        _call: &Call,
+    ) -> Option<Vec<String>> {
+        pages::complete(what, argument, typed)
     }
 }
 
