@@ -5,6 +5,7 @@
 mod memory;
 mod process;
 mod toolchain;
+mod workspace;
 
 use std::sync::atomic::AtomicUsize;
 
@@ -33,6 +34,11 @@ const PROFILES: &[Profile] = &[
         name: "memory",
         tools: &memory::TOOLS,
         judge: memory::judge,
+    },
+    Profile {
+        name: "workspace",
+        tools: &workspace::TOOLS,
+        judge: workspace::judge,
     },
 ];
 
@@ -114,7 +120,8 @@ fn newest_with_handshake(report: &Report) -> Result<Revision, String> {
 }
 
 /// The judgements of a profile. A rule of which nothing was said could not be judged: the rule
-/// `root` stands in the way if it is broken, else the first problem says why.
+/// `root` stands in the way if it is broken, else the problem of its own check (`area.part: why`), or the
+/// first one, says why.
 fn settle(
     area: &str,
     mut judge: Judge,
@@ -123,16 +130,21 @@ fn settle(
     root: Option<&str>,
 ) -> Vec<Judgement> {
     let root = root.filter(|root| judge.is_broken(root));
-    let why = problems
-        .first()
-        .map_or("No check came to this rule.", String::as_str);
+    let why = |id: &str| {
+        let own = |problem: &&String| {
+            let part = problem.split(':').next();
+            part.is_some_and(|part| id.starts_with(part))
+        };
+        let found = problems.iter().find(own).or(problems.first());
+        found.map_or("No check came to this rule.", String::as_str)
+    };
     for rule in rules(area) {
         if judge.heard_of(&rule.id) {
             continue;
         }
         match root {
             Some(root) => judge.blocked(&rule.id, root),
-            None => judge.error(&rule.id, why),
+            None => judge.error(&rule.id, why(&rule.id)),
         }
     }
     let wanted = rules(area).filter(|rule| {

@@ -126,9 +126,10 @@ impl Requirement {
 const DATA: &str = include_str!("../../../fixtures/requirements/requirements.tsv");
 
 /// The contracts of tool families; their areas are named after the profiles.
-const PROFILES: [&str; 2] = [
+const PROFILES: [&str; 3] = [
     include_str!("../../../fixtures/requirements/toolchain.tsv"),
     include_str!("../../../fixtures/requirements/memory.tsv"),
+    include_str!("../../../fixtures/requirements/workspace.tsv"),
 ];
 
 const HEADING: &str = "id\tarea\tlevel\tbreach\trevisions\ttransport\tcondition\tstatement\tsource\ttestable\thow\tmend";

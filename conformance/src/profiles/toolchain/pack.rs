@@ -96,14 +96,12 @@ pub(super) fn all(folder: Option<&Path>) -> Result<Vec<Pack>, String> {
     match folder {
         None => {
             for dir in EMBEDDED.dirs() {
+                // A folder without one is a pack of another profile.
                 let file = dir.path().join("pack.toml");
                 let text = EMBEDDED
                     .get_file(&file)
                     .and_then(|file| file.contents_utf8());
-                texts.push((
-                    file.display().to_string(),
-                    text.unwrap_or_default().to_owned(),
-                ));
+                texts.extend(text.map(|text| (file.display().to_string(), text.to_owned())));
             }
         }
         Some(folder) => {
