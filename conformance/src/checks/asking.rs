@@ -182,7 +182,7 @@ impl Context<'_> {
             tasks: Vec::new(),
         };
         let mut params = occasion.params.clone();
-        loop {
+        for _ in 0..=MOST_QUESTIONS {
             course.reply = self.client.request(occasion.method, Some(params));
             let Reply::Result { result, .. } = &course.reply else {
                 return course;
@@ -204,6 +204,7 @@ impl Context<'_> {
             }
             params = retry(occasion, result, answers);
         }
+        course
     }
 
     /// The answer that a well-disposed client gives: yes to everything.

@@ -94,6 +94,11 @@ pub(super) fn play(transcript: &Transcript, launch: &Launch, ctx: &mut Context<'
             kind,
             log,
         } => {
+            if transcript.survive && kind == Failure::Gone {
+                // It is played again, alone; the run tells then what the server does afterwards.
+                ctx.doubtful = true;
+                return;
+            }
             let entries = ended.as_ref().map_or(ctx.client.log(), |ended| &ended.log);
             let shown = entries.get(..log.end).unwrap_or(entries);
             let evidence = evidence_since(shown, log.start, 12);

@@ -1,10 +1,12 @@
 //! `basic/versioning` (2026-07-28): every request states its version and capabilities.
 
+use std::sync::atomic::Ordering;
+
 use serde_json::{Value, json};
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, evidence_since};
 use super::{Answer, Check, Context, Observer, Run, Session};
-use crate::client::Reply;
+use crate::client::{Client, Reply};
 use crate::property::example;
 use crate::run::{Does, Judge, Occasion};
 use crate::spec::requirement::Breach;
@@ -55,6 +57,13 @@ pub(super) const CHECKS: &[Check] = &[
         span: STATELESS,
         session: Session::Rough,
         run: Run::Code(any_connection),
+    },
+    Check {
+        name: "versioning.dual-era",
+        requirements: &[MODERN, LEGACY],
+        span: STATELESS,
+        session: Session::Shared,
+        run: Run::Code(both_eras),
     },
     Check {
         name: "versioning.concurrent-eras",
@@ -108,6 +117,68 @@ fn any_connection(ctx: &mut Context<'_>) {
             ctx.judge.broken(RULE, message, evidence);
         }
     }
+}
+
+const MODERN: &str = "versioning.dual-era.modern";
+const LEGACY: &str = "versioning.dual-era.legacy";
+
+/// A server that also knows the handshake: without one it serves stateless requests, as in this
+/// process, and after one, in another process, requests that have no `_meta`.
+fn both_eras(ctx: &mut Context<'_>) {
+    if !ctx.facts.dual_era {
+        let why = "The server speaks the stateless era alone.";
+        ctx.not_applicable(&[MODERN, LEGACY], why);
+        return;
+    }
+    let method = methods(ctx).pop().unwrap_or("server/discover");
+    let from = ctx.client.log().len();
+    match ctx.ask(&[MODERN], method, None) {
+        Answer::Result(_) => ctx.judge.holds(MODERN),
+        Answer::Error { error, .. } => {
+            let evidence = ctx.evidence_from(from);
+            let text =
+                format!("`{method}` with `_meta`, without a handshake, gives an error: {error}");
+            ctx.judge.broken(MODERN, text, evidence);
+        }
+        Answer::None => {}
+    }
+    after_handshake(ctx);
+}
+
+fn after_handshake(ctx: &mut Context<'_>) {
+    let (launch, limits) = (ctx.generated.launch, ctx.client.limits());
+    let Ok(mut client) = Client::start(launch, limits, Revision::V2025_11_25) else {
+        ctx.judge
+            .error(LEGACY, "A new process could not be started.");
+        return;
+    };
+    ctx.generated.processes.fetch_add(1, Ordering::Relaxed);
+    if let Reply::Result { result, .. } = client.hello() {
+        client.initialized();
+        let declares = |capability: &str| result["capabilities"].get(capability).is_some();
+        let listed = super::LISTS
+            .iter()
+            .find(|(_, _, capability)| declares(capability));
+        let method = listed.map_or("ping", |(method, _, _)| *method);
+        let from = client.log().len();
+        match client.request(method, None) {
+            Reply::Result { .. } => ctx.judge.holds(LEGACY),
+            reply => {
+                let said = match reply {
+                    Reply::Error { error, .. } => format!("gives an error: {error}"),
+                    Reply::Gone => "ends the server".to_owned(),
+                    _ => "is not answered".to_owned(),
+                };
+                let evidence = evidence_since(client.log(), from, 6);
+                let text = format!("After a handshake `{method}` {said}");
+                ctx.judge.broken(LEGACY, text, evidence);
+            }
+        }
+    } else {
+        ctx.judge
+            .error(LEGACY, "A new process did not answer `initialize`.");
+    }
+    client.into_child().stop(limits.stop);
 }
 
 /// Whether the handshake works beside the stateless era in one process: a server may do as it

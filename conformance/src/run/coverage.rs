@@ -30,6 +30,7 @@ fn of_the_run(revision: Revision) -> Vec<(&'static str, &'static str)> {
         Era::Handshake => rules.extend([
             ("hello", "lifecycle.initialize-response"),
             ("hello", "lifecycle.version.echo-supported"),
+            ("opening", "lifecycle.version.echo-supported"),
             ("opening", "lifecycle.version.counter-offer"),
             ("opening", "lifecycle.version.counter-offer-latest"),
             (
@@ -42,8 +43,6 @@ fn of_the_run(revision: Revision) -> Vec<(&'static str, &'static str)> {
             ("hello", "discover.implemented"),
             ("opening", "versioning.initialize-rejected"),
             ("opening", "versioning.initialize-names-versions"),
-            ("versioning.dual-era", "versioning.dual-era.modern"),
-            ("versioning.dual-era", "versioning.dual-era.legacy"),
         ]),
     }
     rules

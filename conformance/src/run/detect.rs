@@ -44,6 +44,8 @@ impl Claim {
 pub(super) struct Found {
     /// Set when the server broke a rule in its very greeting; nothing is claimed then.
     pub hopeless: Option<Hopeless>,
+    /// Revisions that the user names and the server does not speak.
+    pub refused: Vec<Hopeless>,
     /// The claimed revisions to be judged, oldest first.
     pub claimed: Vec<Claim>,
     /// Versions that the server names and the suite does not know.
@@ -134,8 +136,18 @@ pub(super) fn detect(run: &Run<'_>) -> Result<Found, Box<Fatal>> {
             }));
         }
     };
-    let is_modern = speaks_modern(&modern.reply);
+    let modern_named = named(run, Revision::V2026_07_28);
+    // Who names the revision says that the server speaks it: any result is to be judged as one.
+    let is_modern = speaks_modern(&modern.reply)
+        || modern_named && matches!(modern.reply, Reply::Result { .. });
     let is_legacy = matches!(legacy.reply, Reply::Result { .. });
+    if names_no_handshake(run) && matches!(modern.reply, Reply::Error { .. }) && !is_modern {
+        return Ok(Found {
+            refused: vec![no_discover(run, modern)],
+            handshake: is_legacy,
+            ..Found::default()
+        });
+    }
     if !is_modern && !is_legacy && !refuses_only_the_version(&legacy.reply) {
         let hopeless = nobody_there(run, modern, legacy)?;
         return Ok(Found {
@@ -152,8 +164,13 @@ pub(super) fn detect(run: &Run<'_>) -> Result<Found, Box<Fatal>> {
         found.startup = legacy.took;
     }
     legacy_claims(run, legacy, &mut found)?;
-    if is_modern {
+    if is_modern && matches!(modern.reply, Reply::Result { .. }) {
         modern_claim(modern, &mut found);
+    } else if modern_named {
+        found.refused.push(no_discover(run, modern));
+    } else if is_modern {
+        let text = "The server knows the stateless era, but not 2026-07-28.";
+        found.remarks.push(text.to_owned());
     }
     for claim in &mut found.claimed {
         claim.dual_era = is_modern && is_legacy;
@@ -228,11 +245,19 @@ fn wanted(run: &Run<'_>, revision: Revision) -> bool {
     }
 }
 
+/// Whether the user names the revision: then the server is judged as claiming it.
+fn named(run: &Run<'_>, revision: Revision) -> bool {
+    run.options.revisions.is_some() && wanted(run, revision)
+}
+
+/// Whether the user names revisions, and none with a handshake.
+fn names_no_handshake(run: &Run<'_>) -> bool {
+    let named = run.options.revisions.as_deref().unwrap_or_default();
+    !named.is_empty() && named.iter().all(|r| r.era() == Era::Stateless)
+}
+
 fn modern_claim(greeted: Greeted, found: &mut Found) {
     let Reply::Result { result, .. } = greeted.reply else {
-        found
-            .remarks
-            .push("The server knows the stateless era, but not 2026-07-28.".to_owned());
         return;
     };
     for version in crate::checks::supported_versions(&result) {
@@ -250,60 +275,122 @@ fn modern_claim(greeted: Greeted, found: &mut Found) {
 
 /// Offers each revision of the handshake to a process of its own.
 fn legacy_claims(run: &Run<'_>, first: Greeted, found: &mut Found) -> Result<(), Box<Fatal>> {
+    let more = found_handshake(&first);
     let mut greeted = vec![(Revision::V2025_11_25, first)];
-    if matches!(
-        greeted[0].1.reply,
-        Reply::Result { .. } | Reply::Error { .. }
-    ) && found_handshake(&greeted[0].1)
-    {
-        for revision in Revision::ALL {
-            let other = revision.era() == Era::Handshake && revision != Revision::V2025_11_25;
-            if other && wanted(run, revision) {
-                match greet(run, revision) {
-                    Ok(answer) => greeted.push((revision, answer)),
-                    Err(error) => {
-                        return Err(Box::new(Fatal {
-                            message: error.message,
-                            evidence: Evidence::default(),
-                            ended: false,
-                        }));
-                    }
+    for revision in Revision::ALL {
+        let other = revision.era() == Era::Handshake && revision != Revision::V2025_11_25;
+        if other && (more && wanted(run, revision) || named(run, revision)) {
+            match greet(run, revision) {
+                Ok(answer) => greeted.push((revision, answer)),
+                Err(error) => {
+                    return Err(Box::new(Fatal {
+                        message: error.message,
+                        evidence: Evidence::default(),
+                        ended: false,
+                    }));
                 }
             }
         }
     }
     for (revision, answer) in greeted {
-        let Reply::Result { result, .. } = answer.reply else {
-            continue;
-        };
-        found.handshake = true;
-        found.startup = found.startup.max(answer.took);
-        match crate::checks::negotiated(&result) {
-            Some(version) if version == revision.as_str() => found.claimed.push(Claim {
-                revision,
-                client: answer.client,
-                hello: result,
-                dual_era: false,
-            }),
-            Some(version) if Revision::parse(version).is_none() => {
-                let version = version.to_owned();
-                if !found.unknown.contains(&version) {
-                    found.unknown.push(version);
-                }
+        let version = match &answer.reply {
+            Reply::Result { result, .. } => {
+                found.handshake = true;
+                found.startup = found.startup.max(answer.took);
+                crate::checks::negotiated(result).map(str::to_owned)
             }
-            // A counter-offer: it is judged where it is offered. An answer without any version is
-            // judged as what was offered, once.
-            Some(_) => {}
-            None if revision == Revision::V2025_11_25 => found.claimed.push(Claim {
-                revision,
-                client: answer.client,
-                hello: result,
-                dual_era: false,
-            }),
-            None => {}
+            _ if named(run, revision) => {
+                found.refused.push(no_handshake(run, revision, answer));
+                continue;
+            }
+            _ => continue,
+        };
+        // An answer without any version is judged as what was offered; of several, once.
+        let claims = match &version {
+            Some(version) => version == revision.as_str(),
+            None => revision == Revision::V2025_11_25 || named(run, revision),
+        };
+        if claims {
+            if let Reply::Result { result, .. } = answer.reply {
+                found.claimed.push(Claim {
+                    revision,
+                    client: answer.client,
+                    hello: result,
+                    dual_era: false,
+                });
+            }
+            continue;
+        }
+        // A counter-offer: it is judged where it is offered.
+        if let Some(version) = version
+            && Revision::parse(&version).is_none()
+            && !found.unknown.contains(&version)
+        {
+            found.unknown.push(version);
+        }
+        if named(run, revision) {
+            found.refused.push(no_handshake(run, revision, answer));
         }
     }
     Ok(())
+}
+
+/// The stateless revision is named, but `server/discover` does not answer.
+fn no_discover(run: &Run<'_>, greeted: Greeted) -> Hopeless {
+    let said = match &greeted.reply {
+        Reply::Error { error, .. } => format!("gives an error: {error}"),
+        Reply::Gone => "ends the server".to_owned(),
+        _ => "is not answered".to_owned(),
+    };
+    let message = format!("`server/discover` {said}.");
+    refusal(
+        run,
+        Revision::V2026_07_28,
+        "discover.implemented",
+        message,
+        greeted.client,
+    )
+}
+
+/// A revision with a handshake is named, but `initialize` does not give it.
+fn no_handshake(run: &Run<'_>, revision: Revision, greeted: Greeted) -> Hopeless {
+    const ECHO: &str = "lifecycle.version.echo-supported";
+    const RESPONSE: &str = "lifecycle.initialize-response";
+    let refuses_version = refuses_only_the_version(&greeted.reply);
+    let (rule, said) = match &greeted.reply {
+        Reply::Result { result, .. } => {
+            let version = result.get("protocolVersion").unwrap_or(&Value::Null);
+            (ECHO, format!("is answered with version {version}"))
+        }
+        Reply::Error { error, .. } if refuses_version => (ECHO, format!("is refused: {error}")),
+        Reply::Error { error, .. } => (RESPONSE, format!("gives an error: {error}")),
+        Reply::Gone => (RESPONSE, "ends the server".to_owned()),
+        Reply::Silence => (RESPONSE, "is not answered".to_owned()),
+    };
+    let message = format!("`initialize` with version {revision} {said}.");
+    refusal(run, revision, rule, message, greeted.client)
+}
+
+/// What is said of a revision that the user names and the server does not speak.
+fn refusal(
+    run: &Run<'_>,
+    revision: Revision,
+    rule: &'static str,
+    message: String,
+    client: Client,
+) -> Hopeless {
+    let patience = run.options.limits.stop.min(Duration::from_secs(1));
+    let ended = client.into_child().stop(patience);
+    let mut evidence = evidence_since(&ended.log, 0, 12);
+    evidence.stderr = last_lines(&ended.stderr, 12);
+    let mut judge = Judge::new(revision);
+    judge.enter("hello");
+    judge.broken(rule, message, evidence);
+    judge.note(
+        rule,
+        "The revision is judged because `--revision` names it.",
+    );
+    Hopeless { judge, by: rule }
 }
 
 /// Whether the first answer leaves room for other revisions of the handshake.
@@ -318,6 +405,16 @@ pub(super) struct Hopeless {
     pub(super) judge: Judge,
     /// The rule that everything else waits for.
     pub(super) by: &'static str,
+}
+
+impl Hopeless {
+    /// The judge, once all other rules of the revision are said to wait.
+    pub(super) fn judged(mut self) -> Judge {
+        for id in super::coverage::covered(self.judge.revision()) {
+            self.judge.blocked(&id, self.by);
+        }
+        self.judge
+    }
 }
 
 /// Neither greeting was answered as an MCP server would. A server that answers in JSON-RPC is told

@@ -213,11 +213,8 @@ fn in_the_users_place(options: &Options) -> Option<Options> {
 }
 
 fn judge_all(run: &Run<'_>, found: Found, how: How, report: &mut Report) {
-    if let Some(mut hopeless) = found.hopeless {
-        for id in coverage::covered(hopeless.judge.revision()) {
-            hopeless.judge.blocked(&id, hopeless.by);
-        }
-        report.judgements = settle(run, vec![hopeless.judge]);
+    if let Some(hopeless) = found.hopeless {
+        report.judgements = settle(run, vec![hopeless.judged()]);
         return;
     }
     report.target.server_info = found.server_info();
@@ -230,6 +227,7 @@ fn judge_all(run: &Run<'_>, found: Found, how: How, report: &mut Report) {
         .collect();
     report.target.seed = Some(run.options.seed.unwrap_or(checks::generated::SEED));
     let opening = found.opening();
+    let refused: Vec<Judge> = found.refused.into_iter().map(|r| r.judged()).collect();
     let claims = found.claimed.len();
     let per_revision = checks::checks().count() + 2;
     if let How::Check = how {
@@ -241,7 +239,7 @@ fn judge_all(run: &Run<'_>, found: Found, how: How, report: &mut Report) {
         time.mul_f64(side_by_side as f64 / claims.max(1) as f64)
     };
     let began = Instant::now();
-    let judges: Mutex<Vec<Judge>> = Mutex::new(Vec::new());
+    let judges: Mutex<Vec<Judge>> = Mutex::new(refused);
     let facts = Mutex::new(Vec::new());
     let mut tasks: VecDeque<Box<dyn FnOnce() + Send + '_>> = VecDeque::new();
     // The opening waits most, so it begins first.

@@ -19,6 +19,7 @@ use crate::wire::Event;
 /// A version that no server has.
 const BOGUS: &str = "1999-01-01";
 const SILENT: &str = "stdio.silent-until-addressed";
+const ECHO: &str = "lifecycle.version.echo-supported";
 const COUNTER: &str = "lifecycle.version.counter-offer";
 const LATEST: &str = "lifecycle.version.counter-offer-latest";
 const REJECTED: &str = "versioning.initialize-rejected";
@@ -31,7 +32,7 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
     for judge in &mut judges {
         judge.enter("opening");
     }
-    if !run.wants(&[SILENT, COUNTER, LATEST, REJECTED, NAMES]) {
+    if judges.is_empty() || !run.wants(&[SILENT, ECHO, COUNTER, LATEST, REJECTED, NAMES]) {
         return judges;
     }
     let options = run.options;
@@ -77,7 +78,43 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
         }
     }
     client.into_child().stop(options.limits.stop);
+    if let Reply::Result { result, .. } = &reply {
+        offer_is_kept(run, result, opening, &mut judges);
+    }
     judges
+}
+
+/// What the server offers in place of another version it must accept when it is offered.
+fn offer_is_kept(run: &Run<'_>, offer: &Value, opening: &Opening, judges: &mut [Judge]) {
+    let version = crate::checks::negotiated(offer).and_then(Revision::parse);
+    let Some(version) = version.filter(|v| v.era() == Era::Handshake) else {
+        return;
+    };
+    // Those that it speaks it has accepted already.
+    if opening.revisions.contains(&version) {
+        return;
+    }
+    let options = run.options;
+    let Ok(mut client) = Client::start(&options.launch, options.limits, version) else {
+        return;
+    };
+    run.started_process();
+    let reply = client.hello();
+    let evidence = evidence_since(client.log(), 0, 6);
+    client.into_child().stop(options.limits.stop);
+    let accepts = matches!(&reply, Reply::Result { result, .. }
+        if crate::checks::negotiated(result) == Some(version.as_str()));
+    let handshake = |judge: &&mut Judge| judge.revision().era() == Era::Handshake;
+    for judge in judges.iter_mut().filter(handshake) {
+        if accepts {
+            judge.holds(ECHO);
+        } else {
+            let text = format!(
+                "The server offers {version} in place of {BOGUS}, but does not accept it from the client."
+            );
+            judge.broken(ECHO, text, evidence.clone());
+        }
+    }
 }
 
 fn silence(client: &Client, revision: Revision, judges: &mut [Judge]) {

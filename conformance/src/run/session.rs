@@ -165,7 +165,6 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
         run_check(run, &mut own, check, &mut facts, &mut judge);
         own.retire();
     }
-    dual_era(&facts, &mut judge);
     blocked_by_lists(&mut judge);
     for slot in [shared, rough, able, own] {
         observe(
@@ -237,18 +236,6 @@ fn blocked_by_lists(judge: &mut Judge) {
             if !judge.heard_of(&rule.id) {
                 judge.blocked(&rule.id, &list);
             }
-        }
-    }
-}
-
-fn dual_era(facts: &Facts, judge: &mut Judge) {
-    judge.enter("versioning.dual-era");
-    let rules = ["versioning.dual-era.modern", "versioning.dual-era.legacy"];
-    for rule in rules {
-        if facts.dual_era {
-            judge.holds(rule);
-        } else {
-            judge.not_applicable(rule, "The server speaks the stateless era alone.");
         }
     }
 }
@@ -445,17 +432,23 @@ fn keep(client: &Client, start: usize, mut heard: Judge, judge: &mut Judge) {
     judge.merge(heard);
 }
 
-/// Valid traffic, and the server answers no more.
+/// Valid traffic, and the server answers no more. A script whose very rule is that the server lives
+/// on tells of that rule.
 fn not_survived(client: &mut Client, start: usize, check: &Check, judge: &mut Judge) {
-    const RULE: &str = "stdio.survives-valid-traffic";
+    let rules: &[&str] = match check.run {
+        checks::Run::Script(script) if script.survive => check.requirements,
+        _ => &["stdio.survives-valid-traffic"],
+    };
     let how = match client.child().exited() {
         Some(status) => format!("the server ended ({status})"),
         None => "the server does not answer any more".to_owned(),
     };
     let mut evidence = evidence_since(client.log(), start, 12);
     evidence.stderr = last_lines(&client.child().stderr(), 10);
-    let message = format!("After the valid requests of `{}` {how}.", check.name);
-    judge.broken(RULE, message, evidence);
+    let message = format!("After what `{}` sends {how}.", check.name);
+    for rule in rules {
+        judge.broken(rule, message.as_str(), evidence.clone());
+    }
 }
 
 /// The last lines of a text.

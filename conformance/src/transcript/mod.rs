@@ -43,6 +43,9 @@ pub struct Transcript {
     /// Whether the rules that it names are to be put to the test again (`@rejudge`): the exchange
     /// alone does not tell.
     pub rejudge: bool,
+    /// Whether what it names is that the server lives on (`@survive`): one that ends, or answers no
+    /// more, breaks that rule, and not the one on valid traffic.
+    pub survive: bool,
     /// The text it was read from.
     pub source: String,
     requires: Vec<Requires>,
@@ -237,6 +240,9 @@ impl fmt::Display for Transcript {
         }
         if self.rejudge {
             writeln!(f, "@rejudge")?;
+        }
+        if self.survive {
+            writeln!(f, "@survive")?;
         }
         if self.fresh {
             writeln!(f, "@session fresh")?;

@@ -166,6 +166,7 @@ impl Parser {
                 breach: None,
                 notes: vec![],
                 rejudge: false,
+                survive: false,
                 source: text.into(),
                 requires: vec![],
                 fresh: false,
@@ -396,6 +397,10 @@ impl Parser {
             "rejudge" => {
                 said.none()?;
                 self.done.rejudge = true;
+            }
+            "survive" => {
+                said.none()?;
+                self.done.survive = true;
             }
             _ => return Ok(false),
         }

@@ -276,6 +276,7 @@ fn the_page_is_right() {
         "level",
         "note",
         "rejudge",
+        "survive",
         "chunks",
         "no-newline",
         "silence",
@@ -354,6 +355,7 @@ fn texts() -> impl Strategy<Value = String> {
         Just("@timeout"),
         Just("@note"),
         Just("@rejudge"),
+        Just("@survive"),
         Just(""),
     ];
     let line = (mark, word, any::<bool>())
