@@ -182,6 +182,11 @@ fn errors(ctx: &mut Context<'_>, _: &Occasion) {
         for code in [-1, -32601] {
             let course = ctx.converse(&occasion, &mut |_| Play::Error(code));
             let Some(question) = course.asked.first() else {
+                // A request that leads to no question and no answer says nothing of errors.
+                let answer = ctx.settle(&[RULE], occasion.method, course.from, course.reply);
+                if matches!(answer, super::Answer::None) {
+                    return;
+                }
                 continue;
             };
             // Each kind of question once is enough.

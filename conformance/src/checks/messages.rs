@@ -287,10 +287,13 @@ fn lost_requests(exchange: &Exchange<'_>) -> Vec<usize> {
             _ => None,
         })
         .collect();
+    // What was cancelled may stay without one.
+    let cancelled = cancelled(exchange);
     // The reply to the last one may still be on its way.
     let last = exchange.sent.last().map_or(0, |sent| sent.at);
     let requests = exchange.sent.iter().enumerate().filter(|(index, sent)| {
-        matches!(&sent.kind, SentKind::Request { method, .. } if method != "subscriptions/listen")
+        matches!(&sent.kind, SentKind::Request { id, method, .. }
+            if method != "subscriptions/listen" && !cancelled.contains(&id.to_string()))
             && !answered.contains(index)
             && sent.at < last
     });

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::asking::{Play, input_requests, is_interim, questions, retry};
+use super::asking::{Play, Question, input_requests, is_interim, questions, retry};
 use super::exchange::Exchange;
 use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::client::Reply;
@@ -204,6 +204,12 @@ fn completes(ctx: &mut Context<'_>, known: &[Occasion]) -> bool {
                 ctx.judge.holds(COMPLETES);
                 continue;
             }
+            // What the client cannot answer is another rule's fault.
+            Reply::Result { .. } if course.asked.iter().any(is_no_question) => {
+                good = false;
+                ctx.judge.blocked(COMPLETES, "mrtr.input-request-kind");
+                continue;
+            }
             Reply::Result { .. } => "asks again and again, whatever is answered".to_owned(),
             Reply::Error { error, .. } => format!("gives an error for good answers: {error}"),
             Reply::Silence | Reply::Gone => {
@@ -217,6 +223,12 @@ fn completes(ctx: &mut Context<'_>, known: &[Occasion]) -> bool {
             .broken(COMPLETES, format!("{occasion} {fault}."), evidence);
     }
     good
+}
+
+/// Whether it is of a method by which a client can be asked nothing.
+fn is_no_question(question: &Question) -> bool {
+    const KINDS: [&str; 3] = ["elicitation/create", "sampling/createMessage", "roots/list"];
+    !KINDS.contains(&question.method.as_str())
 }
 
 fn missing_and_extra(ctx: &mut Context<'_>, occasion: &Occasion, asked: &Asked) {

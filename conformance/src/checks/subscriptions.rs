@@ -305,23 +305,28 @@ fn stays_open_then_cancelled(ctx: &mut Context<'_>, ids: &[Value], filter: &Valu
         ctx.client
             .notify("notifications/cancelled", Some(json!({"requestId": id})));
     }
-    let until = Instant::now() + ctx.client.limits().quiet;
     ctx.client.barrier();
-    let cancelled = ctx
+    let heard = ctx.client.log().last().map_or(Duration::ZERO, |e| e.at);
+    // Beyond what may be on its way, as long as silence is listened to elsewhere.
+    let quiet = ctx.client.limits().quiet;
+    ctx.client.listen(RACE + quiet);
+    let late = ctx
         .client
         .log()
-        .last()
-        .map_or(Duration::ZERO, |entry| entry.at);
-    let late = ctx.client.find(from, until, &mut |message| {
-        ids.iter().any(|id| message.get("id") == Some(id))
-    });
-    match late {
-        Some(at) if ctx.client.log()[at].at > cancelled + RACE => {
-            let evidence = ctx.evidence_from(from);
-            ctx.judge
-                .broken(CANCEL, "A cancelled subscription was answered.", evidence);
-        }
-        _ => ctx.judge.holds(CANCEL),
+        .iter()
+        .enumerate()
+        .skip(from)
+        .any(|(at, entry)| {
+            let message = message_at(ctx, at);
+            let ours = message.is_some_and(|m| ids.iter().any(|id| m.get("id") == Some(id)));
+            ours && entry.at > heard + RACE
+        });
+    if late {
+        let evidence = ctx.evidence_from(from);
+        ctx.judge
+            .broken(CANCEL, "A cancelled subscription was answered.", evidence);
+    } else {
+        ctx.judge.holds(CANCEL);
     }
     graceful_close(ctx, filter);
 }

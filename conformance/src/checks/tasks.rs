@@ -283,15 +283,15 @@ fn get(ctx: &mut Context<'_>, id: &Value, rules: &[&str]) -> Option<Value> {
                 None if task["taskId"] != *id => Some("it is another task".to_owned()),
                 other => other,
             };
-            match fault {
-                None => ctx.judge.holds(GET),
-                Some(fault) => {
-                    let evidence = ctx.evidence_from(from);
-                    let text = format!("`tasks/get` does not give the task: {fault}.");
-                    ctx.judge.broken(GET, text, evidence);
-                }
-            }
-            Some(task)
+            let Some(fault) = fault else {
+                ctx.judge.holds(GET);
+                return Some(task);
+            };
+            let evidence = ctx.evidence_from(from);
+            let text = format!("`tasks/get` does not give the task: {fault}.");
+            ctx.judge.broken(GET, text, evidence);
+            rules.iter().for_each(|rule| ctx.judge.blocked(rule, GET));
+            None
         }
         Answer::Error { error, .. } => {
             let evidence = ctx.evidence_from(from);

@@ -571,6 +571,15 @@ fn case(ctx: &mut Context<'_>) {
         ctx.not_applicable(&[RULE], UNCALLED);
         return;
     };
+    // Where any name will do, this one says nothing of its letters.
+    const UNKNOWN: &str = "tools.call.unknown-tool.protocol-error";
+    let nobody = json!({"name": "touchstone-nobody", "arguments": {}});
+    if let Answer::Result(result) = ctx.ask(&[RULE], "tools/call", Some(nobody))
+        && !is_error(&result)
+    {
+        ctx.judge.blocked(RULE, UNKNOWN);
+        return;
+    }
     let from = ctx.client.log().len();
     let params = json!({"name": name, "arguments": arguments});
     match ctx.ask(&[RULE], "tools/call", Some(params)) {
@@ -605,6 +614,10 @@ fn fails(ctx: &mut Context<'_>, _: &Occasion) {
             Answer::Result(_) => {
                 let why = format!("{occasion} does not fail; look at the hint.");
                 ctx.judge.not_applicable(rule, why);
+                continue;
+            }
+            Answer::Error { code: None, .. } if rule == OTHER => {
+                ctx.judge.blocked(rule, "jsonrpc.error.shape");
                 continue;
             }
             Answer::Error { error, .. } if rule == TOOL => Some(format!(

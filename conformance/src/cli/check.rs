@@ -194,7 +194,7 @@ fn profiles(names: &[String]) -> Result<ProfileChoice, Problem> {
     }
 }
 
-fn hints(given: &Option<PathBuf>) -> Result<Hints, Problem> {
+pub(super) fn hints(given: &Option<PathBuf>) -> Result<Hints, Problem> {
     let usual = PathBuf::from(HINTS);
     let path = match given {
         None => usual.is_file().then_some(usual),

@@ -40,6 +40,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "R", value_parser = revision)]
     revision: Option<Revision>,
 
+    /// What tools do with which arguments, for rules of saved breaches that are put to the test
+    /// again [default: touchstone.toml in the current folder, if it is there]
+    #[arg(long, value_name = "FILE")]
+    hints: Option<PathBuf>,
+
     /// Also show notes and whole exchanges
     #[arg(long, short)]
     verbose: bool,
@@ -62,6 +67,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         files: args.files.clone(),
         revision: args.revision,
         update: args.update,
+        hints: super::check::hints(&args.hints)?,
     };
     let bar = Arc::new(Bar::new());
     let (report, interrupted) = match watch(&bar, move |bar| replay::replay(&options, bar))? {

@@ -11,12 +11,13 @@ use serde_json::{Map, Value, json};
 
 use super::detect::{self, Claim};
 use super::{CallPolicy, Judge, ProfileChoice, Progress, Run, level_name, session};
-use crate::checks::{self, exchange};
+use crate::checks;
+use crate::checks::exchange::{self, Kind, SentKind};
 use crate::spec::Revision;
 use crate::spec::requirement::{self, Breach};
 use crate::transcript::{self, Outcome, Player, Transcript};
 use crate::verdict::{Evidence, Judgement, Report, Verdict};
-use crate::wire::{Launch, Limits};
+use crate::wire::{Ended, EndedBy, Launch, Limits};
 
 /// Lines of an exchange that are kept as evidence.
 const LINES: usize = 40;
@@ -40,6 +41,8 @@ pub struct Options {
     pub revision: Option<Revision>,
     /// Whether to write what the server said into the files.
     pub update: bool,
+    /// What the user tells about the server, for rules that are put to the test again.
+    pub hints: super::Hints,
 }
 
 /// What is known of the server in one revision.
@@ -114,7 +117,7 @@ fn check_options(options: &Options) -> super::Options {
         cases: checks::generated::CASES,
         seed: None,
         pack: None,
-        hints: super::Hints::default(),
+        hints: options.hints.clone(),
     }
 }
 
@@ -289,16 +292,16 @@ fn told(
 fn rejudge(run: &Run<'_>, file: &Transcript, player: &Player<'_>) -> Vec<Judgement> {
     let mut heard = Judge::new(player.revision);
     for ended in &player.ended {
-        let conversation = exchange::Exchange::read(
+        let mut conversation = exchange::Exchange::read(
             player.revision,
             &ended.log,
             Some(player.capabilities.clone()),
             Map::new(),
         );
-        for observer in checks::observers() {
-            heard.enter(observer.name);
-            (observer.read)(&conversation, &mut heard);
-        }
+        // The player has waited that long for what is still due.
+        conversation.patience = run.options.limits.request;
+        session::observe_log(&conversation, &mut heard);
+        survives(&conversation, ended, &mut heard);
     }
     let (broken, rest): (Vec<&String>, Vec<&String>) =
         file.checks.iter().partition(|id| heard.is_broken(id));
@@ -321,6 +324,31 @@ fn rejudge(run: &Run<'_>, file: &Transcript, player: &Player<'_>) -> Vec<Judgeme
         judgement.check.clone_from(&file.name);
     }
     judgements
+}
+
+/// A server that ended, or left the last request without its answer, has not lived on.
+fn survives(conversation: &exchange::Exchange<'_>, ended: &Ended, heard: &mut Judge) {
+    const RULE: &str = "stdio.survives-valid-traffic";
+    let last = conversation.sent.iter().enumerate().rev();
+    let mut requests = last.filter(|(_, sent)| matches!(sent.kind, SentKind::Request { .. }));
+    let silent = requests.next().is_some_and(|(index, _)| {
+        let answers = |m: &exchange::Received<'_>| {
+            m.kind
+                == Kind::Response {
+                    request: Some(index),
+                }
+        };
+        !conversation.received.iter().any(answers)
+    });
+    let how = match ended.by {
+        EndedBy::Itself => "the server ended",
+        _ if silent => "the server does not answer any more",
+        _ => return,
+    };
+    heard.enter("session");
+    let mut evidence = exchange::evidence_since(&ended.log, 0, LINES);
+    evidence.stderr = session::last_lines(&ended.stderr, 10);
+    heard.broken(RULE, format!("After these lines {how}."), evidence);
 }
 
 /// Puts the text in the place of the file, whole or not at all. Tells what was done.

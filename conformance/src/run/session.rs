@@ -130,11 +130,16 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
         run_check(run, &mut shared, check, &mut facts, &mut judge);
     }
     let survived = shared.live.is_some();
+    let due = shared.live.as_mut().map(due_at_the_end);
+    let last = shared.finished.len();
     shared.retire();
     if survived {
         judge.holds("stdio.survives-valid-traffic");
     }
     exit_at_end_of_input(run, &mut shared, &mut judge);
+    if let (Some(due), Some(last)) = (due, shared.finished.get(last)) {
+        answered_at_the_end(last, &due, &mut judge);
+    }
 
     rough.deaf = shared.deaf;
     if let Some(early) = early.filter(|_| !rough.deaf) {
@@ -511,6 +516,31 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     let evidence = evidence_since(&last.ended.log, last.ended.log.len().saturating_sub(4), 6);
     for rule in RULES {
         judge.broken_as(rule, Breach::Warn, message.clone(), evidence.clone());
+    }
+}
+
+/// Asks something right before the end of input; gives the id.
+fn due_at_the_end(client: &mut Client) -> Value {
+    let id = client.fresh_id();
+    client.post(id.clone(), client.cheap_method(), None);
+    id
+}
+
+/// Nothing says whether a request that is under way at the end of input is still answered: a note.
+fn answered_at_the_end(last: &Finished, due: &Value, judge: &mut Judge) {
+    let is_reply = |entry: &Entry| {
+        matches!(&entry.event, Event::Received(line)
+            if matches!(&line.body, crate::wire::Body::Json(json) if json.value.get("id") == Some(due)))
+    };
+    if last.ended.by != EndedBy::EndOfInput || last.ended.log.iter().any(is_reply) {
+        return;
+    }
+    judge.enter("stdio.end-of-input");
+    for rule in ["stdio.exit-on-eof", "stdio.exit-on-eof-legacy"] {
+        judge.note(
+            rule,
+            "A request sent right before the end of input is not answered.",
+        );
     }
 }
 

@@ -858,6 +858,9 @@ impl<'r, 'a> Run<'r, 'a> {
     /// What came after the last step must be expected too.
     fn finish(&mut self) -> Played {
         if !self.shares() {
+            if self.transcript.rejudge {
+                self.await_answers()?;
+            }
             return self.stop(false);
         }
         // What was sent last had its chance once a later request is answered. Whether it is
@@ -887,6 +890,17 @@ impl<'r, 'a> Run<'r, 'a> {
             return Err(self.fail(self.step, message));
         }
         self.judge()
+    }
+
+    /// Whether a request is answered is judged afterwards: each has the time that it may take.
+    fn await_answers(&mut self) -> Played {
+        let until = Instant::now() + self.player.limits.request;
+        loop {
+            let client = self.client()?;
+            if due(client.log()).is_empty() || !matches!(client.next(until), Received::Line(_)) {
+                return Ok(());
+            }
+        }
     }
 
     /// Stops the transcript's own process if it still runs, however the play went.
@@ -958,4 +972,32 @@ fn last_words(stderr: &str) -> String {
     last.map_or(String::new(), |line| {
         format!("; its last words on stderr: {}", cut(line, 200))
     })
+}
+
+/// The ids of requests in a log that are not answered, without those that may stay so.
+fn due(log: &[crate::wire::Entry]) -> Vec<String> {
+    let mut due = Vec::new();
+    for entry in log {
+        match &entry.event {
+            Event::Sent(bytes) => {
+                let message: Value = serde_json::from_slice(bytes).unwrap_or_default();
+                match (message["method"].as_str(), message.get("id")) {
+                    (Some("notifications/cancelled"), _) => {
+                        let id = message["params"]["requestId"].to_string();
+                        due.retain(|other| *other != id);
+                    }
+                    (Some("subscriptions/listen") | None, _) | (_, None) => {}
+                    (Some(_), Some(id)) => due.push(id.to_string()),
+                }
+            }
+            Event::Received(line) => {
+                if let Body::Json(json) = &line.body {
+                    let id = json.value["id"].to_string();
+                    due.retain(|other| *other != id);
+                }
+            }
+            _ => {}
+        }
+    }
+    due
 }

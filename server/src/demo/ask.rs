@@ -88,6 +88,63 @@ pub(super) fn model(arguments: &Map<String, Value>, call: &Call) -> Outcome {
     }
 }
 
+/// The model may add numbers by a tool, this many times.
+const ROUNDS: usize = 3;
+
+/// Gives the model a tool, runs what it calls, and asks again with the results.
+pub(super) fn model_with_tools(call: &Call) -> Outcome {
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let question = text("What is 2 + 3? Use the tool.");
+    let mut messages = vec![json!({"role": "user", "content": question})];
+    for round in 1..=ROUNDS {
+        let question = Question::Sample {
+            params: json!({"messages": messages, "maxTokens": 100, "tools": [sum_tool()]}),
+        };
+        let answer = match call.ask(&format!("round-{round}"), question) {
+            Ok(answer) => answer,
+            Err(stop) => return stop.into(),
+        };
+        let blocks = match &answer["content"] {
+            Value::Array(blocks) => blocks.clone(),
+            block => vec![block.clone()],
+        };
+        let results: Vec<Value> = blocks.iter().filter_map(sum_of).collect();
+        if results.is_empty() {
+            let said = blocks.iter().find_map(|block| block["text"].as_str());
+            return Outcome::text(format!(
+                "The model said: {}",
+                said.unwrap_or("(not in text)")
+            ));
+        }
+        messages.push(json!({"role": "assistant", "content": blocks}));
+        messages.push(json!({"role": "user", "content": results}));
+    }
+    Outcome::failure(format!("The model did not answer in {ROUNDS} rounds."))
+}
+
+fn sum_tool() -> Value {
+    json!({"name": "sum", "description": "Adds two numbers",
+        "inputSchema": {"type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "required": ["a", "b"]}})
+}
+
+/// The result for a call of the tool; `None` for any other block.
+fn sum_of(block: &Value) -> Option<Value> {
+    if block["type"] != "tool_use" {
+        return None;
+    }
+    let number = |name: &str| block["input"][name].as_f64();
+    let (said, failed) = match (number("a"), number("b")) {
+        (Some(a), Some(b)) => ((a + b).to_string(), false),
+        _ => ("The tool needs the numbers a and b.".to_owned(), true),
+    };
+    Some(
+        json!({"type": "tool_result", "toolUseId": block["id"], "isError": failed,
+        "content": [{"type": "text", "text": said}]}),
+    )
+}
+
 pub(super) fn roots(call: &Call) -> Outcome {
     match call.ask("roots", Question::Roots) {
         Ok(answer) => {

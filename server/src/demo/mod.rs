@@ -51,6 +51,7 @@ impl Family for Demo {
             "ask_twice" => ask::twice(call),
             "ask_url" => ask::url(call),
             "ask_model" => ask::model(arguments, call),
+            "ask_model_tools" => ask::model_with_tools(call),
             "ask_roots" => ask::roots(call),
             "extra" => Outcome::text("This tool is there until change is called again."),
             other => Outcome::Internal(format!("the demo has no tool {other}")),

@@ -13,6 +13,8 @@ const IMAGE: &str = "demo://image";
 pub(super) const COUNTER: &str = "demo://counter";
 pub(super) const STEPS: &str = "demo://steps";
 pub(super) const EXTRA: &str = "demo://extra";
+/// Not listed, since reading it fails.
+const BROKEN: &str = "demo://broken";
 const NUMBER: &str = "demo://number/";
 const ASKED: &str = "demo://asked/";
 
@@ -69,6 +71,7 @@ pub(super) fn read(uri: &str, call: &Call) -> Found {
     match uri {
         TEXT => return text(uri, TEXT_CONTENT.to_owned()),
         EXTRA => return text(uri, "Here for now.\n".to_owned()),
+        BROKEN => return Found::Internal("The demo failed inside, as it always does here".into()),
         IMAGE => {
             let contents = json!({"uri": uri, "mimeType": "image/png", "blob": PNG});
             return Found::Items(vec![contents]);

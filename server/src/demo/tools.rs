@@ -34,7 +34,7 @@ const MILLISECONDS: &str = r#"{"ms": {"type": "integer", "minimum": 0, "maximum"
     "default": 1000, "description": "How long it takes, in milliseconds"}}"#;
 
 #[rustfmt::skip]
-const TABLE: [Row; 13] = [
+const TABLE: [Row; 14] = [
     ("add", "Add", "Adds two numbers: structured output.",
      r#"{"a": {"type": "number", "description": "One number"},
          "b": {"type": "number", "description": "The other"}}"#, &["a", "b"], READ_ONLY),
@@ -70,6 +70,8 @@ const TABLE: [Row; 13] = [
     ("ask_url", "Ask by URL", "Sends the person to a page (elicitation, URL).", "{}", &[], ASKS),
     ("ask_model", "Ask the model", "Asks the client's model (sampling).",
      r#"{"question": {"type": "string", "description": "What to ask"}}"#, &[], ASKS),
+    ("ask_model_tools", "Ask the model, with a tool", "Asks the client's model and gives it a tool \
+      to add with (sampling with tools).", "{}", &[], ASKS),
 ];
 
 const ROOTS: Row = (

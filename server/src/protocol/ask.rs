@@ -32,7 +32,7 @@ pub enum Question {
     },
     /// Lets the client's model speak and gives `{"role": …, "content": …, "model": …}`.
     Sample {
-        /// `params` of `sampling/createMessage`: `messages` and `maxTokens`.
+        /// `params` of `sampling/createMessage`: `messages`, `maxTokens`, perhaps `tools`.
         params: Value,
     },
     /// Gives `{"roots": [{"uri": …}]}`.
@@ -94,6 +94,9 @@ impl Question {
         match self {
             Question::Form { .. } => json!({"elicitation": {"form": {}}}),
             Question::Url { .. } => json!({"elicitation": {"url": {}}}),
+            Question::Sample { params } if gives_tools(params) => {
+                json!({"sampling": {"tools": {}}})
+            }
             Question::Sample { .. } => json!({"sampling": {}}),
             Question::Roots => json!({"roots": {}}),
         }
@@ -113,6 +116,10 @@ impl Question {
             Question::Url { .. } => {
                 revision >= Revision::V2025_11_25
                     && elicitation.is_some_and(|modes| modes.contains_key("url"))
+            }
+            Question::Sample { params } if gives_tools(params) => {
+                let tools = capabilities.pointer("/sampling/tools");
+                revision >= Revision::V2025_11_25 && tools.is_some_and(Value::is_object)
             }
             Question::Sample { .. } => capabilities.get("sampling").is_some_and(Value::is_object),
             Question::Roots => capabilities.get("roots").is_some_and(Value::is_object),
@@ -149,6 +156,11 @@ impl Question {
             }
         }
     }
+}
+
+/// Whether a sample is asked for with tools for the model.
+fn gives_tools(params: &Value) -> bool {
+    params.get("tools").is_some()
 }
 
 fn check_action(

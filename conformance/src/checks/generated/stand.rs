@@ -17,7 +17,7 @@ use crate::run::Judge;
 use crate::spec::Revision;
 use crate::spec::requirement::{self, Breach};
 use crate::transcript::{self, Header};
-use crate::wire::{Entry, Limits};
+use crate::wire::{Entry, Event, Limits};
 
 /// The most candidates that are tried for one failure.
 const MOST_CANDIDATES: usize = 500;
@@ -343,8 +343,11 @@ fn put_to<C: Case>(live: &mut Live<C>, case: &C, revision: Revision) -> (Heard, 
     live.ids.extend(case.ids());
     live.history.push(case.clone());
     let mut heard = case.put(&mut live.client);
-    let said = live.client.log().get(from..).unwrap_or_default();
-    let fault = match (observed(said, revision, C::OBSERVED), heard.fault.take()) {
+    let (before, said) = live.client.log().split_at(from);
+    // Replies to what was asked earlier may come only now.
+    let asked = |entry: &&Entry| matches!(entry.event, Event::Sent(_));
+    let said: Vec<Entry> = before.iter().filter(asked).chain(said).cloned().collect();
+    let fault = match (observed(&said, revision, C::OBSERVED), heard.fault.take()) {
         // An error without an id, and a request without an answer: that is the answer.
         (Some(seen), Some(own)) if own.silence && seen.rule == NO_RESPONSE => Some(own),
         (seen, own) => seen.or(own),

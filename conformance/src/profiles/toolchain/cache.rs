@@ -178,6 +178,26 @@ pub(super) fn toolchain(profile: &mut Profile<'_>) -> Done {
     Ok(())
 }
 
+/// A run that the time limit ends is no result to keep.
+pub(super) fn timeout(profile: &mut Profile<'_>) -> Done {
+    const RULE: &str = "toolchain.cache.timeout";
+    if profile.pack.program("beyond-hangs").is_none() {
+        let why = "The pack has no program `beyond-hangs`, one that never ends.";
+        profile.judge.not_applicable(RULE, why);
+        return Ok(());
+    }
+    let folder = temporary()?;
+    let program = profile.fresh("beyond-hangs")?;
+    let mut server = profile.start(&folder, &["--exec-timeout=1"])?;
+    let first = hit(&mut server, "jit_execute", &program)?;
+    let again = hit(&mut server, "jit_execute", &program)?;
+    profile.rule("cache.timeout", !first && !again, &server, || {
+        "A run that was ended by `--exec-timeout` is a hit the next time.".to_owned()
+    });
+    server.stop(profile.options);
+    Ok(())
+}
+
 /// Files on disk, and a restart.
 pub(super) fn store(profile: &mut Profile<'_>) -> Done {
     let folder = temporary()?;

@@ -65,7 +65,7 @@ pub(super) fn judge(
         judge,
         marks: 0,
     };
-    let parts: [(&str, Part); 12] = [
+    let parts: [(&str, Part); 13] = [
         ("toolchain.skills", tools::skills),
         ("toolchain.compile", tools::compile),
         ("toolchain.run", tools::run),
@@ -77,6 +77,7 @@ pub(super) fn judge(
         ("toolchain.cache.ttl", cache::ttl),
         ("toolchain.cache.bounds", cache::bounds),
         ("toolchain.cache.off", cache::off),
+        ("toolchain.cache.timeout", cache::timeout),
         ("toolchain.config", config::precedence),
     ];
     let mut problems = Vec::new();
