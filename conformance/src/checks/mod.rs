@@ -200,6 +200,8 @@ pub struct Facts {
     pub dual_era: bool,
     /// Requests that are known to bring something about: by hints, or because it was seen.
     pub occasions: Vec<Occasion>,
+    /// The tools that hints name: they are called as the hints say, and not otherwise.
+    pub hinted: std::collections::BTreeSet<String>,
     /// The calls of tools that were answered soon, with their arguments.
     pub quick: Vec<(String, Map<String, Value>)>,
     /// Names that are listed to a client that can do everything.

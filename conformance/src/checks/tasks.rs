@@ -110,14 +110,21 @@ fn plain_call(ctx: &mut Context<'_>) {
     if !ctx.needs("tasks", &[REQUIRED]) {
         return;
     }
-    // A plain call of such a tool must not run it, so it is safe to try.
-    let required = ctx
-        .callable_tools()
-        .into_iter()
-        .find(|tool| task_support(tool) == Some("required"));
-    match required {
-        Some(tool) => {
-            let params = json!({"name": tool["name"], "arguments": {}});
+    // A plain call of such a tool must not run it, so it is safe to try; one that hints name gets
+    // their arguments.
+    let listed = ctx.facts.items("tools/list").iter();
+    let mut required = listed.filter(|tool| task_support(tool) == Some("required"));
+    let params = required.find_map(|tool| {
+        let name = tool.get("name")?.as_str()?;
+        let hinted = ctx.facts.occasions.iter();
+        let hinted = hinted.filter(|o| o.method == "tools/call" && o.target() == name);
+        match hinted.map(|o| o.params.clone()).next() {
+            Some(params) => Some(params),
+            None => super::may_call(ctx.call, tool).then(|| json!({"name": name, "arguments": {}})),
+        }
+    });
+    match params {
+        Some(params) => {
             ctx.expect_error(
                 REQUIRED,
                 -32601,

@@ -312,13 +312,14 @@ fn malformed_call(ctx: &mut Context<'_>) {
 }
 
 impl Context<'_> {
-    /// The tools that may be called: those that say that they only read, and those that the user
-    /// allows.
+    /// The tools that may be called with any arguments: those that say that they only read, and
+    /// those that the user allows. What the hints name is called as they say, and not otherwise.
     pub(super) fn callable_tools(&self) -> Vec<Value> {
         self.facts
             .items("tools/list")
             .iter()
             .filter(|tool| may_call(self.call, tool))
+            .filter(|tool| !self.facts.hinted.contains(tool_name(tool)))
             .cloned()
             .collect()
     }

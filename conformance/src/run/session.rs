@@ -122,6 +122,8 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     shared.live = Some(client);
     run_check(run, &mut shared, &checks::GATHER, &mut facts, &mut judge);
     facts.occasions = run.options.hints.occasions.clone();
+    let calls = facts.occasions.iter().filter(|o| o.method == "tools/call");
+    facts.hinted = calls.map(|o| o.target().to_owned()).collect();
     if !facts.occasions.iter().any(|o| o.does_any(&[Does::Task])) {
         let offered = checks::offered_tasks(&facts, &run.options.call);
         facts.occasions.extend(offered);

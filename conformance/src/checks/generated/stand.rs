@@ -17,7 +17,7 @@ use crate::run::Judge;
 use crate::spec::Revision;
 use crate::spec::requirement::{self, Breach};
 use crate::transcript::{self, Header};
-use crate::wire::{Entry, Event, Limits};
+use crate::wire::{Body, Entry, Event, Limits};
 
 /// The most candidates that are tried for one failure.
 const MOST_CANDIDATES: usize = 500;
@@ -344,9 +344,14 @@ fn put_to<C: Case>(live: &mut Live<C>, case: &C, revision: Revision) -> (Heard, 
     live.history.push(case.clone());
     let mut heard = case.put(&mut live.client);
     let (before, said) = live.client.log().split_at(from);
-    // Replies to what was asked earlier may come only now.
-    let asked = |entry: &&Entry| matches!(entry.event, Event::Sent(_));
-    let said: Vec<Entry> = before.iter().filter(asked).chain(said).cloned().collect();
+    // Replies to what was asked earlier may come only now; they are no part of this case.
+    let earlier = ids_asked(before);
+    let late = |entry: &&Entry| {
+        matches!(&entry.event, Event::Received(line)
+        if matches!(&line.body, Body::Json(json)
+            if json.value["method"].is_null() && earlier.contains(&json.value["id"].to_string())))
+    };
+    let said: Vec<Entry> = said.iter().filter(|e| !late(e)).cloned().collect();
     let fault = match (observed(&said, revision, C::OBSERVED), heard.fault.take()) {
         // An error without an id, and a request without an answer: that is the answer.
         (Some(seen), Some(own)) if own.silence && seen.rule == NO_RESPONSE => Some(own),
@@ -358,6 +363,16 @@ fn put_to<C: Case>(live: &mut Live<C>, case: &C, revision: Revision) -> (Heard, 
     let fault = fault.filter(binds);
     heard.spent |= fault.as_ref().is_some_and(|fault| fault.silence);
     (heard, fault)
+}
+
+/// The ids of the requests that were sent.
+fn ids_asked(log: &[Entry]) -> HashSet<String> {
+    let ids = log.iter().filter_map(|entry| match &entry.event {
+        Event::Sent(bytes) => serde_json::from_slice::<Value>(bytes).ok(),
+        _ => None,
+    });
+    ids.filter_map(|message| message.get("id").map(Value::to_string))
+        .collect()
 }
 
 /// The first of these rules that a part of a log shows broken.
