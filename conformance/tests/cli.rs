@@ -430,3 +430,33 @@ fn fuzzing_finds_a_breach_and_saves_it_for_replay() {
             .any(|text| text.contains("@check jsonrpc.response."))
     );
 }
+
+/// A server that speaks one revision is not blamed for the others, unless the user names them.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_revision_that_the_user_names_is_judged_as_claimed() {
+    let judge = |more: &[&str]| {
+        let mut args = vec!["check", "--cases", "1", "--report", "json=-"];
+        args.extend(["--only", "lifecycle.version.*", "--only", "discover"]);
+        args.extend(more);
+        let (_folder, mut command) = touchstone(&args);
+        let output = command.args(SED).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let verdicts = report["verdicts"].as_array().unwrap().iter();
+        let failed = verdicts.filter(|v| v["verdict"] == "fail");
+        let named = failed.map(|v| {
+            let text = |name: &str| v[name].as_str().unwrap_or_default().to_owned();
+            format!("{} {}", text("requirement"), text("revision"))
+        });
+        named.collect::<Vec<_>>()
+    };
+    assert_eq!(judge(&[]), Vec::<String>::new());
+    assert_eq!(
+        judge(&["--revision", "2026-07-28"]),
+        ["discover.implemented 2026-07-28"]
+    );
+    assert_eq!(
+        judge(&["--revision", "2025-11-25", "--revision", "2025-06-18"]),
+        ["lifecycle.version.echo-supported 2025-06-18"]
+    );
+}

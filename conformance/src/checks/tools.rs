@@ -604,6 +604,10 @@ fn fails(ctx: &mut Context<'_>, _: &Occasion) {
             "tools/call" => TOOL,
             _ => OTHER,
         };
+        let feature = occasion.method.split('/').next().unwrap_or_default();
+        if !ctx.needs(feature, &[rule]) {
+            continue;
+        }
         let from = ctx.client.log().len();
         let answer = ctx.ask(&[rule], occasion.method, Some(occasion.params.clone()));
         let text = match answer {

@@ -158,18 +158,28 @@ pub(crate) fn all() -> Vec<libtest_mimic::Trial> {
     trials
 }
 
-struct Quiet;
+pub(crate) struct Quiet;
 
 impl Progress for Quiet {
     fn step(&self, _: &str, _: usize, _: usize) {}
 }
 
-fn judge(fault: &str, revision: Revision, rules: &[&str], patience: Duration) -> Report {
+pub(crate) fn judge(fault: &str, revision: Revision, rules: &[&str], patience: Duration) -> Report {
+    run::check(&options(fault, revision, rules, patience), &Quiet)
+}
+
+/// How the wayward server is judged by these rules.
+pub(crate) fn options(
+    fault: &str,
+    revision: Revision,
+    rules: &[&str],
+    patience: Duration,
+) -> Options {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(HINTS.as_bytes()).unwrap();
     let mut launch = launch("wayward");
     launch.args.push(fault.into());
-    let options = Options {
+    Options {
         launch,
         command: vec!["wayward".into(), fault.into()],
         limits: Limits {
@@ -189,8 +199,7 @@ fn judge(fault: &str, revision: Revision, rules: &[&str], patience: Duration) ->
         seed: None,
         pack: None,
         hints: Hints::load(file.path()).unwrap(),
-    };
-    run::check(&options, &Quiet)
+    }
 }
 
 /// All rules that a fault of this revision breaks.

@@ -9,6 +9,7 @@ mod client;
 mod generated;
 mod hints;
 mod interrupted;
+mod saved;
 mod transcript;
 mod wayward;
 mod wire;
@@ -38,6 +39,7 @@ fn main() {
         generated::all(),
         hints::all(),
         interrupted::all(),
+        saved::all(),
     ]
     .into_iter()
     .flatten()

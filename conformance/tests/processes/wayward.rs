@@ -35,6 +35,8 @@ pub(crate) fn run() {
             Ok(line) => {
                 if let Ok(message) = serde_json::from_str(&line) {
                     server.hear(&message);
+                } else if server.is("dies-of-garbage") {
+                    return;
                 }
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {}
@@ -197,11 +199,13 @@ impl Server {
             ),
             "resources/read" if self.is("odd-internal-code") => self.error(id, -32000, Value::Null),
             "resources/read" => self.error(id, -32603, Value::Null),
+            "prompts/get" if self.is("dies-of-get") => std::process::exit(1),
             "prompts/get" | "tools/call" => {
                 let name = params["name"].as_str().unwrap_or_default().to_owned();
                 self.call(&name, id, &params);
             }
             _ if method.starts_with("tasks/") => self.task_request(method, id, &params),
+            _ if self.is("deaf-to-unknown") => {}
             _ => self.error(id, -32601, Value::Null),
         }
     }
@@ -472,6 +476,11 @@ impl Server {
     }
 
     fn cancelled(&mut self, id: &Value) {
+        match self.fault.as_str() {
+            "dies-of-cancel" => std::process::exit(1),
+            "answers-twice" => self.result(id, json!({})),
+            _ => {}
+        }
         self.listens.retain(|(listen, _)| listen != id);
         let asked: Vec<Asked> = self
             .asked
