@@ -34,7 +34,8 @@ started or spoken to, 4 nothing, or not everything, could be judged, 130 interru
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Judge this revision only (repeat for more); `auto` finds those that the server claims
+    /// Judge this revision only (repeat for more), as one that the server claims; `auto` finds
+    /// those that it claims
     #[arg(long, value_name = "R|auto", default_value = "auto", value_parser = revision_names(), help_heading = "What to judge")]
     revision: Vec<String>,
 
