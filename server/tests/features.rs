@@ -140,6 +140,15 @@ fn every_listed_resource_can_be_read() {
 }
 
 #[test]
+fn a_resource_that_fails_inside_gives_an_internal_error() {
+    let mut running = Running::session(&DEMO);
+    let params = json!({"uri": "demo://broken"});
+    for params in [params.clone(), modern(params)] {
+        assert_eq!(code(&mut running, "resources/read", params), -32603);
+    }
+}
+
+#[test]
 fn a_resource_that_is_not_there_has_the_code_of_the_revision() {
     let mut running = Running::session(&DEMO);
     for uri in [
@@ -477,7 +486,14 @@ fn an_error_or_a_wrong_answer_of_the_client_is_told_to_the_model() {
 #[test]
 fn nothing_is_asked_of_a_client_that_did_not_declare_it() {
     let mut running = Running::session(&DEMO);
-    for name in ["ask_form", "ask_twice", "ask_url", "ask_model", "ask_roots"] {
+    for name in [
+        "ask_form",
+        "ask_twice",
+        "ask_url",
+        "ask_model",
+        "ask_model_tools",
+        "ask_roots",
+    ] {
         let told = result(&mut running, "tools/call", tool(name));
         assert_eq!(told["isError"], true, "{told}");
     }
@@ -489,6 +505,39 @@ fn nothing_is_asked_of_a_client_that_did_not_declare_it() {
     );
     running.request(1, "tools/call", tool("ask_form"));
     assert_eq!(running.message()["method"], "elicitation/create");
+    // A model that may be asked need not take tools.
+    let mut running = Running::session_of("2025-11-25", json!({"sampling": {}}), &DEMO);
+    let told = result(&mut running, "tools/call", tool("ask_model_tools"));
+    assert!(text(&told).contains("sampling.tools"), "{told}");
+}
+
+#[test]
+fn each_tool_call_of_the_model_gets_its_result_and_not_for_ever() {
+    let capabilities = json!({"sampling": {"tools": {}}});
+    let mut running = Running::session_of("2025-11-25", capabilities, &DEMO);
+    running.request(1, "tools/call", tool("ask_model_tools"));
+    let mut rounds = 0;
+    let told = loop {
+        let message = running.message();
+        if message["id"] == 1 && message["method"].is_null() {
+            break message["result"].clone();
+        }
+        let messages = message["params"]["messages"].as_array().unwrap();
+        assert_eq!(messages.len(), 1 + 2 * rounds, "{message}");
+        if rounds > 0 {
+            let results = messages.last().unwrap()["content"].as_array().unwrap();
+            assert_eq!(results[0]["content"][0]["text"], "5");
+            assert_eq!(results[0]["toolUseId"], "a");
+            assert_eq!(results[1]["isError"], true);
+        }
+        rounds += 1;
+        let call = |id: &str, input: Value| json!({"type": "tool_use", "id": id, "name": "sum", "input": input});
+        let content = [call("a", json!({"a": 2, "b": 3})), call("b", json!({}))];
+        let answer = json!({"role": "assistant", "model": "m", "content": content});
+        let reply = json!({"jsonrpc": "2.0", "id": message["id"], "result": answer});
+        running.send(&reply.to_string());
+    };
+    assert_eq!((rounds, &told["isError"]), (3, &json!(true)));
 }
 
 #[test]
@@ -640,6 +689,7 @@ fn a_stateless_call_that_needs_more_than_was_declared_says_what() {
         ("ask_form", json!({"elicitation": {"form": {}}})),
         ("ask_url", json!({"elicitation": {"url": {}}})),
         ("ask_model", json!({"sampling": {}})),
+        ("ask_model_tools", json!({"sampling": {"tools": {}}})),
         ("ask_roots", json!({"roots": {}})),
     ] {
         running.request(1, "tools/call", modern(tool(name)));

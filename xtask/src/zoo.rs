@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// Run these defects only (repeatable); a `*` at the end matches any rest
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Defects that run side by side [default: eight for each processor: most of a run is waiting]
+    /// Defects that run side by side [default: twelve for each processor: most of a run is waiting]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Take the programs from this folder and build nothing
@@ -163,7 +163,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, String> {
         return Err("no defect has such a name; `saboteur --table` has them all".to_owned());
     }
     let jobs = options.jobs.unwrap_or_else(|| {
-        thread::available_parallelism().map_or(8, |processors| 8 * processors.get())
+        thread::available_parallelism().map_or(12, |processors| 12 * processors.get())
     });
 
     let healthy = healthy(&place, &chosen, jobs);
