@@ -147,11 +147,14 @@ fn settle(
             None => judge.error(&rule.id, why(&rule.id)),
         }
     }
-    let wanted = rules(area).filter(|rule| {
-        let listed = |list: &[String]| list.contains(&rule.id);
-        (options.only.is_empty() || listed(&options.only)) && !listed(&options.skip)
-    });
+    let wanted = rules(area).filter(|rule| wanted(options, &rule.id));
     without_revision(judge.settle(wanted))
+}
+
+/// Whether the user asked for this rule.
+fn wanted(options: &Options, id: &str) -> bool {
+    let listed = |list: &[String]| list.iter().any(|other| other == id);
+    (options.only.is_empty() || listed(&options.only)) && !listed(&options.skip)
 }
 
 fn temporary() -> Result<TempDir, String> {

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicUsize;
 
 use tempfile::TempDir;
 
-use super::{newest_with_handshake, settle, temporary};
+use super::{newest_with_handshake, rules, settle, temporary, wanted};
 use crate::run::{Judge, Options};
 use crate::spec::Revision;
 use crate::verdict::{Judgement, Report};
@@ -48,33 +48,56 @@ pub(super) const TOOLS: [&str; 10] = [
 /// What a part comes to: the error says why it could not be judged.
 type Done = Result<(), String>;
 
+/// The part, and the rule, that all others stand on.
+const ROOT: &str = "tools";
+
 /// One part of the contract.
 type Part = fn(&mut Profile<'_>) -> Done;
 
-/// The parts; each name begins the ids of the rules that it judges.
-const PARTS: &[(&str, Part)] = &[
-    ("workspace.tools", snapshots::tools),
-    ("workspace.snapshot.named", snapshots::named),
-    ("workspace.snapshot.immutable", snapshots::immutable),
-    ("workspace.snapshot", snapshots::identity),
-    ("workspace.head", snapshots::head),
-    ("workspace.edits", patches::edits),
-    ("workspace.patch.write-back", patches::write_back),
-    ("workspace.patch", patches::apply),
-    ("workspace.check-patch", patches::check_patch),
-    ("workspace.delta", patches::delta),
-    ("workspace.frozen.symbol", frozen::symbol),
-    ("workspace.frozen", frozen::all),
-    ("workspace.format", format::format),
-    ("workspace.test.budget", tests::budgets),
-    ("workspace.test.network", tests::network),
-    ("workspace.test", tests::run),
-    ("workspace.check.budget", checks::budget),
-    ("workspace.check", checks::diagnostics),
-    ("workspace.described", queries::described),
-    ("workspace.errors", errors::errors),
-    ("workspace.parallel", errors::parallel),
-    ("workspace.export", export::export),
+/// The parts: a name, how the ids of the rules begin that it judges, what it does.
+const PARTS: &[(&str, &[&str], Part)] = &[
+    (ROOT, &["tools"], snapshots::tools),
+    ("snapshot.named", &["snapshot.named"], snapshots::named),
+    (
+        "snapshot.immutable",
+        &["snapshot.immutable"],
+        snapshots::immutable,
+    ),
+    ("snapshot", &["snapshot"], snapshots::identity),
+    ("head", &["head"], snapshots::head),
+    ("edits", &["edit"], patches::edits),
+    (
+        "patch.write-back",
+        &["patch.write-back"],
+        patches::write_back,
+    ),
+    ("patch", &["patch"], patches::apply),
+    ("check-patch", &["check-patch"], patches::check_patch),
+    ("delta", &["delta"], patches::delta),
+    ("frozen.symbol", &["frozen.symbol"], frozen::symbol),
+    ("frozen", &["frozen"], frozen::all),
+    ("format", &["format"], format::format),
+    ("test.budget", &["test.budget"], tests::budgets),
+    (
+        "test.network",
+        &["test.network", "authority"],
+        tests::network,
+    ),
+    ("test", &["test"], tests::run),
+    (
+        "check.budget",
+        &["check.budget", "check.paths"],
+        checks::budget,
+    ),
+    ("check", &["check", "explain"], checks::diagnostics),
+    (
+        "described",
+        &["check.holes", "check.obligations", "hole", "symbol", "docs"],
+        queries::described,
+    ),
+    ("errors", &["errors"], errors::errors),
+    ("parallel", &["parallel"], errors::parallel),
+    ("export", &["export"], export::export),
 ];
 
 /// What all checks of the profile share.
@@ -101,19 +124,25 @@ pub(super) fn judge(
         judge: Judge::new(revision),
     };
     let mut problems = Vec::new();
-    for (name, part) in PARTS {
-        profile.judge.enter(name);
+    for (name, prefixes, part) in PARTS {
+        // Everything else stands on the first one.
+        if *name != ROOT && !is_wanted(options, prefixes) {
+            continue;
+        }
+        let name = format!("{AREA}.{name}");
+        profile.judge.enter(&name);
         if let Err(why) = part(&mut profile) {
             problems.push(format!("{name}: {why}."));
         }
     }
-    Ok(settle(
-        AREA,
-        profile.judge,
-        options,
-        &problems,
-        Some("workspace.tools"),
-    ))
+    Ok(settle(AREA, profile.judge, options, &problems, Some(ROOT)))
+}
+
+/// Whether a rule was asked for that begins in one of these ways.
+fn is_wanted(options: &Options, prefixes: &[&str]) -> bool {
+    let asked = rules(AREA).filter(|rule| wanted(options, &rule.id));
+    let mut names = asked.filter_map(|rule| rule.id.strip_prefix(AREA)?.strip_prefix('.'));
+    names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
 }
 
 impl Profile<'_> {
