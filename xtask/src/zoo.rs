@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// Run these defects only (repeatable); a `*` at the end matches any rest
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Defects that run side by side [default: twelve for each processor: most of a run is waiting]
+    /// Defects that run side by side [default: sixteen for each processor: most of a run is waiting]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Take the programs from this folder and build nothing
@@ -84,7 +84,9 @@ impl Defect {
     /// Whether its row says for how long the suite is to wait, or makes the process outstay its
     /// input: then its run takes longest.
     fn waits(&self) -> bool {
-        self.check.iter().any(|argument| argument == "--timeout") || self.name.starts_with("eof-")
+        self.check.iter().any(|argument| argument == "--timeout")
+            || self.name.starts_with("eof-")
+            || COSTLY.iter().any(|id| self.breaks.contains(*id))
     }
 }
 
@@ -169,7 +171,7 @@ pub(crate) fn run(options: &Options) -> Result<u8, String> {
         return Err("no defect has such a name; `saboteur --table` has them all".to_owned());
     }
     let jobs = options.jobs.unwrap_or_else(|| {
-        thread::available_parallelism().map_or(12, |processors| 12 * processors.get())
+        thread::available_parallelism().map_or(16, |processors| 16 * processors.get())
     });
 
     let healthy = healthy(&place, &chosen, jobs);
