@@ -1,6 +1,6 @@
 //! `basic/index#batching`: received in 2025-03-26, gone from 2025-06-18 on.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -98,6 +98,19 @@ fn send(ctx: &mut Context<'_>, batch: &Value) -> usize {
     from
 }
 
+/// A server may answer what came after a batch before the batch: its reply gets this long behind
+/// the answer to the next request.
+const BEHIND: Duration = Duration::from_millis(100);
+
+/// Whether the server answers the next request; what it has to say of the batch has come then.
+fn settled(ctx: &mut Context<'_>) -> bool {
+    let alive = ctx.client.barrier();
+    if alive {
+        ctx.client.listen(BEHIND);
+    }
+    alive
+}
+
 fn receive(ctx: &mut Context<'_>) {
     const RECEIVE: &str = "batch.receive";
     let (a, b) = (ctx.client.fresh_id(), ctx.client.fresh_id());
@@ -107,13 +120,9 @@ fn receive(ctx: &mut Context<'_>) {
     ]);
     let from = send(ctx, &batch);
     // A server that takes no batches says nothing, or refuses it; what follows must be answered.
-    let alive = ctx.client.barrier();
-    let until = if alive {
-        Instant::now() + ctx.client.limits().quiet
-    } else {
-        Instant::now()
-    };
-    let replies = [ctx.client.reply(&a, until), ctx.client.reply(&b, until)];
+    let alive = settled(ctx);
+    let now = Instant::now();
+    let replies = [ctx.client.reply(&a, now), ctx.client.reply(&b, now)];
     if !replies
         .iter()
         .all(|reply| matches!(reply, Reply::Result { .. }))
@@ -158,7 +167,7 @@ fn notifications_silent(ctx: &mut Context<'_>) {
         {"jsonrpc": "2.0", "method": "notifications/touchstone/b"},
     ]);
     let from = send(ctx, &batch);
-    if !ctx.client.barrier() {
+    if !settled(ctx) {
         return not_survived(ctx, RULE, from, "a batch of notifications");
     }
     let answered = since(ctx, from)
@@ -182,7 +191,7 @@ fn empty_array(ctx: &mut Context<'_>) {
         return;
     }
     let from = send(ctx, &json!([]));
-    if !ctx.client.barrier() {
+    if !settled(ctx) {
         return not_survived(ctx, RULE, from, "an empty batch");
     }
     let refused = since(ctx, from)
@@ -209,6 +218,7 @@ fn invalid_element(ctx: &mut Context<'_>) {
     );
     let until = Instant::now() + ctx.client.limits().request;
     let served = matches!(ctx.client.reply(&id, until), Reply::Result { .. });
+    settled(ctx);
     let refused = since(ctx, from)
         .iter()
         .flat_map(|message| {
@@ -236,7 +246,7 @@ fn removed(ctx: &mut Context<'_>) {
     let request = ctx.client.line(Some(id.clone()), method, None);
     let from = ctx.client.log().len();
     ctx.client.send(format!("[{request}]\n").as_bytes());
-    let alive = ctx.client.barrier();
+    let alive = settled(ctx);
     let reply = ctx.client.reply(&id, Instant::now());
     let evidence = ctx.evidence_from(from);
     if let Reply::Result { .. } = reply {
