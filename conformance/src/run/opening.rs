@@ -48,12 +48,12 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
         return judges;
     };
     run.started_process();
-    // As long as the server took to answer when it was greeted, and then some: what it writes at
-    // its start it has written by then.
+    // Three times as long as the server took to answer when it was greeted: what it writes at its
+    // start it has written by then, also when more processes start beside it than did then.
     let patience = options
         .limits
         .quiet
-        .max(opening.startup * 3 / 2)
+        .max(opening.startup * 3)
         .min(Duration::from_secs(2));
     client.listen(patience);
     silence(&client, revision, &mut judges);
