@@ -120,6 +120,8 @@ fn requests(exchange: &Exchange<'_>, judge: &mut Judge) {
     }
     let mut seen = HashSet::new();
     for message in &exchange.received {
+        // Ids are unique in a session; another `initialize` may begin a new one.
+        let session = exchange.greetings_before(message.at);
         let Kind::Request(method) = message.kind else {
             continue;
         };
@@ -137,7 +139,7 @@ fn requests(exchange: &Exchange<'_>, judge: &mut Judge) {
             );
             judge.broken(VALID, text, exchange.evidence(message));
         }
-        if seen.insert(id.to_string()) {
+        if seen.insert((session, id.to_string())) {
             judge.holds(UNIQUE);
         } else {
             let text = format!("The server used the request id {id} twice.");

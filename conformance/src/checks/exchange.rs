@@ -100,6 +100,15 @@ pub enum Kind<'a> {
 }
 
 impl<'a> Exchange<'a> {
+    /// How many `initialize` requests the client had sent by then.
+    pub fn greetings_before(&self, at: usize) -> usize {
+        let greeting = |sent: &&Sent| {
+            sent.at < at
+                && matches!(&sent.kind, SentKind::Request { method, .. } if method == "initialize")
+        };
+        self.sent.iter().filter(greeting).count()
+    }
+
     /// Reads a log.
     pub fn read(
         revision: Revision,

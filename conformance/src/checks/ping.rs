@@ -100,8 +100,10 @@ fn server_side_rate(exchange: &Exchange<'_>, judge: &mut Judge) {
     let span = exchange.log[last.at]
         .at
         .saturating_sub(exchange.log[first.at].at);
-    // More than one a second over the time in which they came, with room for a burst of two.
-    if pings.len() > 2 && pings.len() as f64 > span.as_secs_f64() + 2.0 {
+    // More than one a second over the time in which they came, with room for a burst of two in
+    // each session.
+    let room = 2 * exchange.greetings_before(last.at).max(1);
+    if pings.len() > room && pings.len() as f64 > span.as_secs_f64() + room as f64 {
         let text = format!("{} pings within {:.1} s.", pings.len(), span.as_secs_f64());
         judge.broken(RULE, text, exchange.evidence(last));
     } else {

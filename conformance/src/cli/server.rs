@@ -11,8 +11,8 @@ const STARTUP: Duration = Duration::from_secs(10);
 const REQUEST: Duration = Duration::from_secs(5);
 /// How long silence is watched where silence is the rule.
 const QUIET: Duration = Duration::from_millis(300);
-/// Each step of stopping a process.
-const STOP: Duration = Duration::from_secs(2);
+/// Each step of stopping a process: a server that takes longer to exit is told.
+const STOP: Duration = Duration::from_secs(5);
 
 /// How to start the server.
 #[derive(Debug, clap::Args)]

@@ -16,10 +16,13 @@ use crate::checks::{self, Check, Context, Facts, Session};
 use crate::client::{Client, Reply};
 use crate::spec::requirement::{self, Breach};
 use crate::spec::{Era, Revision};
+use crate::verdict::Evidence;
 use crate::wire::{Ended, EndedBy, Entry, Event};
 
 /// The rule that `ping` is answered.
 const PING: &str = "ping.responds";
+/// The rule that a server outlives what it is rightly sent.
+const SURVIVES: &str = "stdio.survives-valid-traffic";
 /// The rules for the time between the handshake's answer and `initialized`.
 const EARLY_PING: &str = "ping.before-initialized";
 const EARLY_REQUESTS: &str = "lifecycle.no-requests-before-initialized";
@@ -136,7 +139,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     let last = shared.finished.len();
     shared.retire();
     if survived {
-        judge.holds("stdio.survives-valid-traffic");
+        judge.holds(SURVIVES);
     }
     exit_at_end_of_input(run, &mut shared, &mut judge);
     if let (Some(due), Some(last)) = (due, shared.finished.get(last)) {
@@ -283,6 +286,7 @@ fn run_check(
             .for_each(|id| judge.not_applicable(id, why.as_str()));
         return;
     }
+    let mut died = None;
     for alone in [false, true] {
         if run.out_of_time() {
             return unjudged(judge, check, "The time for the whole run was up.");
@@ -322,6 +326,9 @@ fn run_check(
         let doubtful = ctx.doubtful;
         let fit = check.session == Session::Own || client.barrier();
         if fit && !doubtful {
+            if let Some((message, evidence)) = died {
+                heard.broken_as(SURVIVES, Breach::Warn, message, evidence);
+            }
             keep(client, start, heard, judge);
             return;
         }
@@ -331,6 +338,9 @@ fn run_check(
                 slot.retire();
             }
             return;
+        }
+        if !alone && check.session == Session::Shared {
+            died = death(client, check);
         }
         if alone {
             if !fit && check.session == Session::Shared {
@@ -455,12 +465,25 @@ fn keep(client: &Client, start: usize, mut heard: Judge, judge: &mut Judge) {
     judge.merge(heard);
 }
 
+/// A process that ended by itself amid valid traffic. That the same check goes well in a new one
+/// does not undo it.
+fn death(client: &mut Client, check: &Check) -> Option<(String, Evidence)> {
+    let status = client.child().wait(after(Duration::from_millis(200)))?;
+    let mut evidence = evidence_since(client.log(), client.log().len().saturating_sub(12), 12);
+    evidence.stderr = last_lines(&client.child().stderr(), 10);
+    let message = format!(
+        "The server ended ({status}) before or during the valid requests of `{}`; in a new process it answered them.",
+        check.name
+    );
+    Some((message, evidence))
+}
+
 /// Valid traffic, and the server answers no more. A script whose very rule is that the server lives
 /// on tells of that rule.
 fn not_survived(client: &mut Client, start: usize, check: &Check, judge: &mut Judge) {
     let rules: &[&str] = match check.run {
         checks::Run::Script(script) if script.survive => check.requirements,
-        _ => &["stdio.survives-valid-traffic"],
+        _ => &[SURVIVES],
     };
     let how = match client.child().exited() {
         Some(status) => format!("the server ended ({status})"),

@@ -233,8 +233,12 @@ fn the_same_seed_gives_the_same_report() {
 
 /// The server. Each fault is one line of it.
 pub(crate) fn serve(fault: &str) {
-    for line in stdin().lock().split(b'\n') {
+    for (count, line) in stdin().lock().split(b'\n').enumerate() {
         let line = line.unwrap();
+        // More than any check says, less than all of them.
+        if fault == "dies-later" && count == 60 {
+            std::process::exit(1);
+        }
         if fault == "dies-on-tab" && line.contains(&b'\t') {
             std::process::exit(1);
         }
@@ -244,6 +248,10 @@ pub(crate) fn serve(fault: &str) {
             }
             continue;
         };
+        // An answer to a request of ours.
+        if message.get("method").is_none() && message.get("result").is_some() {
+            continue;
+        }
         let id = message.get("id").filter(|id| id.is_string() || id.is_i64());
         let Some(id) = id else {
             if fault == "replies" && message.get("params").is_some_and(|p| p != &json!({})) {
@@ -271,6 +279,16 @@ pub(crate) fn serve(fault: &str) {
             _ => {}
         }
         say(&answer);
+        let asks = match fault {
+            "asks-anew" => 1,
+            "asks-twice" => 2,
+            _ => 0,
+        };
+        if message["method"] == "initialize" {
+            for _ in 0..asks {
+                say(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+            }
+        }
     }
 }
 

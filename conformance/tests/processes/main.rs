@@ -8,7 +8,7 @@ mod act;
 mod client;
 mod generated;
 mod hints;
-mod interrupted;
+mod runs;
 mod saved;
 mod transcript;
 mod wayward;
@@ -38,7 +38,7 @@ fn main() {
         transcript::all(),
         generated::all(),
         hints::all(),
-        interrupted::all(),
+        runs::all(),
         saved::all(),
     ]
     .into_iter()

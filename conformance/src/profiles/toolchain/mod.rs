@@ -10,6 +10,7 @@ mod server;
 mod tools;
 
 use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
 
 use tempfile::TempDir;
 
@@ -101,6 +102,7 @@ fn choose(
     let mut server = Server::with_cache(options, revision, folder.path(), &[], processes)?;
     let mut said = String::new();
     let mut chosen = None;
+    let began = Instant::now();
     for pack in packs {
         let Some(program) = pack.program(&pack.probe) else {
             continue;
@@ -113,6 +115,10 @@ fn choose(
                 break;
             }
             other => said.push_str(&format!(" {}: {}.", pack.language, describe(&other))),
+        }
+        // A tool that hangs would hang on every pack.
+        if began.elapsed() >= server::COMPILE {
+            break;
         }
     }
     server.stop(options);

@@ -14,7 +14,7 @@ use crate::run::Options;
 use crate::spec::Revision;
 
 /// A compiler may take longer than a request of the protocol.
-const COMPILE: Duration = Duration::from_secs(120);
+pub(super) const COMPILE: Duration = Duration::from_secs(120);
 
 /// The variables of the contract; each process starts with none of them unless told so.
 pub(super) const VARIABLES: [&str; 5] = [

@@ -34,6 +34,14 @@ pub(super) fn export(profile: &mut Profile<'_>) -> Done {
             )
         },
     );
+    if !listed.contains_key(&export.tool) {
+        for rule in ["schema", "validated", "result", "failure", "network"] {
+            let id = format!("workspace.export.{rule}");
+            profile.judge.blocked(&id, "workspace.export.listed");
+        }
+        server.stop(profile.options);
+        return Ok(());
+    }
     schema(profile, &server, listed.get(&export.tool));
     for arguments in &export.rejected {
         let said = server.call(&export.tool, arguments);

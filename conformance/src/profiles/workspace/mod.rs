@@ -19,6 +19,7 @@ mod tests;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
+use std::time::Instant;
 
 use tempfile::TempDir;
 
@@ -131,8 +132,14 @@ pub(super) fn judge(
         }
         let name = format!("{AREA}.{name}");
         profile.judge.enter(&name);
+        let began = Instant::now();
         if let Err(why) = part(&mut profile) {
             problems.push(format!("{name}: {why}."));
+        }
+        // A tool that hangs would cost as much in each part to come.
+        if began.elapsed() >= server::CALL {
+            problems.push("The rest: a call took too long, so no more were made.".to_owned());
+            break;
         }
     }
     Ok(settle(AREA, profile.judge, options, &problems, Some(ROOT)))

@@ -15,7 +15,7 @@ use crate::run::Options;
 use crate::verdict::Evidence;
 
 /// A program that never ends may take its whole budget.
-const CALL: Duration = Duration::from_secs(120);
+pub(super) const CALL: Duration = Duration::from_secs(120);
 
 /// Flags of the user's own that are left out: what they name is not to be touched, or not there.
 const OURS: [&str; 3] = ["--workspace", "--frozen-specs", "--export-tools"];
@@ -73,6 +73,10 @@ fn without_ours(args: &[OsString]) -> Vec<OsString> {
 /// One process.
 pub(super) struct Server {
     process: Process,
+    /// A call was not answered.
+    silent: bool,
+    /// How long a request may take, as the user said.
+    request: Duration,
 }
 
 /// What a call gave.
@@ -124,7 +128,11 @@ impl Server {
         let shown: Vec<_> = flags.iter().map(|flag| flag.to_string_lossy()).collect();
         let how = format!("`{}`", shown.join(" "));
         let process = Process::start(options, &launch, profile.revision, &how, profile.processes)?;
-        Ok(Server { process })
+        Ok(Server {
+            process,
+            silent: false,
+            request: options.limits.request,
+        })
     }
 
     /// Calls a tool.
@@ -140,7 +148,12 @@ impl Server {
             .iter()
             .map(|(tool, arguments)| self.process.post(tool, arguments))
             .collect();
-        let until = Instant::now() + CALL;
+        // A process that left a call unanswered is not waited for so long again.
+        let patience = match self.silent {
+            true => self.request,
+            false => CALL,
+        };
+        let until = Instant::now() + patience;
         let answers = ids.iter().zip(calls);
         answers
             .map(
@@ -149,7 +162,10 @@ impl Server {
                     Reply::Error { error, .. } => {
                         Said::Refused(error.get("code").and_then(Value::as_i64))
                     }
-                    Reply::Silence => Said::Nothing(format!("`{tool}` was not answered")),
+                    Reply::Silence => {
+                        self.silent = true;
+                        Said::Nothing(format!("`{tool}` was not answered"))
+                    }
                     Reply::Gone => Said::Nothing(format!("the server ended during `{tool}`")),
                 },
             )
