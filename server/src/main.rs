@@ -15,7 +15,7 @@ use touchstone_server::protocol::{Family, Options, Server};
 use touchstone_server::skills::Skills;
 use touchstone_server::stdio::{End, Limits, Loop, Stopper};
 use touchstone_server::toolchain::config::Settings;
-use touchstone_server::toolchain::{Toolchain, rustc};
+use touchstone_server::toolchain::{Toolchain, orphan, rustc};
 use touchstone_server::workspace;
 
 /// With what the loop adds to stop the rest, the process is gone a second after its input.
@@ -29,9 +29,13 @@ fn main() -> ExitCode {
     // As the first word: the toolchains that the server runs itself as, the language's tools, and
     // the transactor of a shared memory.
     match words.next() {
-        Some(word) if word == rustc::SUBCOMMAND => return rustc::main(words),
+        Some(word) if word == rustc::SUBCOMMAND => {
+            orphan::end_with_parent();
+            return rustc::main(words);
+        }
         Some(word) if word == transactor::SUBCOMMAND => return transactor::main(words),
         Some(word) if word == workspace::toolchain::SUBCOMMAND => {
+            orphan::end_with_parent();
             return workspace::toolchain::main(words);
         }
         Some(word) if word == workspace::cli::SUBCOMMAND => return workspace::cli::main(words),

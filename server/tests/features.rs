@@ -853,7 +853,7 @@ fn broken_arguments_and_failures_are_told_as_the_revision_wants_it() {
 
 #[test]
 fn the_skills_of_the_toolchain_are_resources_and_serve_a_prompt() {
-    let mut running = Running::session(&["--no-cache"]);
+    let mut running = Running::session(&["--tools", "toolchain", "--no-cache"]);
     let list = result(&mut running, "resources/list", json!({}));
     let resources = list["resources"].as_array().unwrap();
     assert!(!resources.is_empty());

@@ -228,6 +228,35 @@ fn a_signal_stops_the_work_and_the_process() {
     );
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_does_not_outlive_a_server_that_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let lock = folder.path().join("lock");
+    let source = format!(
+        "pub fn run() -> i32 {{\n    let file = std::fs::File::create({lock:?}).unwrap();\n    file.lock().unwrap();\n    std::thread::sleep(std::time::Duration::from_secs(600));\n    0\n}}\n"
+    );
+    let held = || std::fs::File::open(&lock).is_ok_and(|file| file.try_lock().is_err());
+    let mut running = Running::session(&["--tools", "toolchain", "--no-cache"]);
+    running.send(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "jit_execute",
+            "arguments": {"files": {"demo/main.rs": source}, "entry": "demo.main.run"}}})
+        .to_string(),
+    );
+    await_that("the program runs", held);
+    running.child.kill().unwrap();
+    await_that("the program is gone", || !held());
+}
+
+fn await_that(what: &str, condition: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < LONG, "never: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
 #[test]
 fn a_client_that_does_not_read_cannot_keep_the_server_alive() {
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("touchstone-server"))

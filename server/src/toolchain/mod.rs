@@ -3,12 +3,13 @@
 //!
 //! `config` settings · `find` which compiler · `tree` the sources on disk · `run` one child ·
 //! `cache` and `once` work that is skipped · `rustc` and `skills` the toolchain that needs no
-//! set-up · `tools` the five tools.
+//! set-up · `orphan` its end when the server was killed · `tools` the five tools.
 
 mod cache;
 pub mod config;
 mod find;
 mod once;
+pub mod orphan;
 mod run;
 pub mod rustc;
 mod skills;
