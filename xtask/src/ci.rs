@@ -30,11 +30,6 @@ const STEPS: &[Step] = &[
         name: "tests",
         cargo: &["test", "--locked", "--workspace"],
     },
-    // In release, since the rows wait for each other's time limits.
-    Step {
-        name: "zoo",
-        cargo: &["xtask", "zoo"],
-    },
 ];
 
 /// Runs the steps in their order; the exit code is that of the first one that fails.
