@@ -13,11 +13,11 @@ use crate::spec::{Era, Revision};
 use crate::wire::{Body, Child, Entry, Event, Launch, Limits, Line, Received};
 
 /// The key in `_meta` that names the revision of a stateless request.
-const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key in `_meta` that holds the capabilities of the client.
-const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+pub(crate) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The key in `_meta` that names the client.
-const META_INFO: &str = "io.modelcontextprotocol/clientInfo";
+pub(crate) const META_INFO: &str = "io.modelcontextprotocol/clientInfo";
 
 /// What came back for a request. Indices point into the log of the child.
 #[derive(Debug, Clone, PartialEq)]
@@ -140,11 +140,7 @@ impl Client {
     pub fn hello(&mut self) -> Reply {
         match self.revision.era() {
             Era::Handshake => {
-                let params = json!({
-                    "protocolVersion": self.revision.as_str(),
-                    "capabilities": self.capabilities,
-                    "clientInfo": client_info(),
-                });
+                let params = initialize_params(self.revision.as_str(), &self.capabilities);
                 self.request("initialize", Some(params))
             }
             Era::Stateless => self.request("server/discover", None),
@@ -447,6 +443,11 @@ impl Client {
         }
     }
 
+    /// The messages that came at or after that place of the log.
+    pub fn messages_since(&self, from: usize) -> impl Iterator<Item = &Value> {
+        (from..self.log().len()).filter_map(|at| self.message(at))
+    }
+
     /// Everything that happened so far.
     pub fn log(&self) -> &[Entry] {
         self.child.log()
@@ -486,6 +487,15 @@ fn is_reply(message: &Value) -> bool {
 fn loosely(id: &Value) -> String {
     let text = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
     text.strip_suffix(".0").unwrap_or(&text).to_owned()
+}
+
+/// The params of an `initialize` request for a version, which need not be one that there is.
+pub(crate) fn initialize_params(version: &str, capabilities: &Map<String, Value>) -> Value {
+    json!({
+        "protocolVersion": version,
+        "capabilities": capabilities,
+        "clientInfo": client_info(),
+    })
 }
 
 fn client_info() -> Value {

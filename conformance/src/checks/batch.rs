@@ -8,7 +8,6 @@ use super::{Check, Context, Run, Session};
 use crate::client::Reply;
 use crate::spec::requirement::Breach;
 use crate::spec::{Revision, Span};
-use crate::wire::{Body, Event};
 
 const BATCHES: Span = Span {
     first: Revision::V2025_03_26,
@@ -76,22 +75,6 @@ fn not_survived(ctx: &mut Context<'_>, rule: &str, from: usize, what: &str) {
     ctx.judge.broken_as(rule, Breach::Warn, message, evidence);
 }
 
-/// The messages that came since, and whether each was a JSON array.
-fn since(ctx: &Context<'_>, from: usize) -> Vec<Value> {
-    ctx.client
-        .log()
-        .iter()
-        .skip(from)
-        .filter_map(|entry| match &entry.event {
-            Event::Received(line) => match &line.body {
-                Body::Json(json) => Some(json.value.clone()),
-                _ => None,
-            },
-            _ => None,
-        })
-        .collect()
-}
-
 fn send(ctx: &mut Context<'_>, batch: &Value) -> usize {
     let from = ctx.client.log().len();
     ctx.client.send(format!("{batch}\n").as_bytes());
@@ -144,8 +127,9 @@ fn receive(ctx: &mut Context<'_>) {
     }
     ctx.judge.holds(RECEIVE);
     ctx.facts.batches = true;
-    let as_array = since(ctx, from)
-        .iter()
+    let as_array = ctx
+        .client
+        .messages_since(from)
         .any(|message| message.as_array().is_some_and(|list| list.len() == 2));
     if as_array {
         ctx.judge.holds("batch.response-array");
@@ -170,8 +154,9 @@ fn notifications_silent(ctx: &mut Context<'_>) {
     if !settled(ctx) {
         return not_survived(ctx, RULE, from, "a batch of notifications");
     }
-    let answered = since(ctx, from)
-        .iter()
+    let answered = ctx
+        .client
+        .messages_since(from)
         .any(|message| message.is_array() || message.get("error").is_some());
     if answered {
         let evidence = ctx.evidence_from(from);
@@ -194,8 +179,9 @@ fn empty_array(ctx: &mut Context<'_>) {
     if !settled(ctx) {
         return not_survived(ctx, RULE, from, "an empty batch");
     }
-    let refused = since(ctx, from)
-        .iter()
+    let refused = ctx
+        .client
+        .messages_since(from)
         .any(|message| message.pointer("/error/code") == Some(&json!(-32600)));
     if refused {
         ctx.judge.holds(RULE);
@@ -219,8 +205,9 @@ fn invalid_element(ctx: &mut Context<'_>) {
     let until = Instant::now() + ctx.client.limits().request;
     let served = matches!(ctx.client.reply(&id, until), Reply::Result { .. });
     settled(ctx);
-    let refused = since(ctx, from)
-        .iter()
+    let refused = ctx
+        .client
+        .messages_since(from)
         .flat_map(|message| {
             message
                 .as_array()

@@ -1,9 +1,10 @@
 //! `basic/lifecycle`: the handshake, version negotiation, capabilities.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, Kind};
 use super::{Answer, Check, Context, LISTS, Observer, Run, Session};
+use crate::client::initialize_params;
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision, Span};
@@ -161,11 +162,7 @@ fn undeclared_code(ctx: &mut Context<'_>, capability: &str, method: &str, code: 
 fn second_initialize(ctx: &mut Context<'_>) {
     const RULE: &str = "stdio.survives-valid-traffic";
     let from = ctx.client.log().len();
-    let params = json!({
-        "protocolVersion": ctx.revision().as_str(),
-        "capabilities": {},
-        "clientInfo": {"name": "touchstone", "version": env!("CARGO_PKG_VERSION")},
-    });
+    let params = initialize_params(ctx.revision().as_str(), &Map::new());
     // The client is in the wrong here: what the server says is its own business.
     let _ = ctx.client.request("initialize", Some(params));
     if ctx.client.barrier() {

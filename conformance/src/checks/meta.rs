@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::Observer;
 use super::exchange::{Exchange, Received};
 use super::messages::{answers_modern, kind_of};
+use crate::client::{META_CAPABILITIES, META_INFO, META_VERSION};
 use crate::run::Judge;
 use crate::spec::Revision;
 
@@ -32,9 +33,9 @@ const KNOWN: [&str; 9] = [
     "io.modelcontextprotocol/model-immediate-response",
     "io.modelcontextprotocol/serverInfo",
     "io.modelcontextprotocol/subscriptionId",
-    "io.modelcontextprotocol/protocolVersion",
-    "io.modelcontextprotocol/clientInfo",
-    "io.modelcontextprotocol/clientCapabilities",
+    META_VERSION,
+    META_INFO,
+    META_CAPABILITIES,
     "io.modelcontextprotocol/logLevel",
     "io.modelcontextprotocol/progressToken",
 ];

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::{Check, Context, Run, Session};
 use crate::spec::Span;
-use crate::wire::{Body, Event};
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -51,18 +50,8 @@ fn survives(ctx: &mut Context<'_>, line: &[u8], what: &str) -> bool {
 
 /// The codes of errors since, ids left aside.
 fn error_codes(ctx: &Context<'_>, from: usize) -> Vec<i64> {
-    ctx.client
-        .log()
-        .iter()
-        .skip(from)
-        .filter_map(|entry| match &entry.event {
-            Event::Received(line) => match &line.body {
-                Body::Json(json) => json.value.pointer("/error/code")?.as_i64(),
-                _ => None,
-            },
-            _ => None,
-        })
-        .collect()
+    let code = |message: &Value| message.pointer("/error/code")?.as_i64();
+    ctx.client.messages_since(from).filter_map(code).collect()
 }
 
 fn malformed_lines(ctx: &mut Context<'_>) {
@@ -168,18 +157,8 @@ fn null_id(ctx: &mut Context<'_>) {
     }
     let served = ctx
         .client
-        .log()
-        .iter()
-        .skip(from)
-        .any(|entry| match &entry.event {
-            Event::Received(line) => match &line.body {
-                Body::Json(json) => {
-                    json.value.get("result").is_some() && json.value.get("id") == Some(&Value::Null)
-                }
-                _ => false,
-            },
-            _ => false,
-        });
+        .messages_since(from)
+        .any(|message| message.get("result").is_some() && message.get("id") == Some(&Value::Null));
     if served {
         let evidence = ctx.evidence_from(from);
         ctx.judge.broken(

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, evidence_since};
 use super::{Answer, Check, Context, Observer, Run, Session};
-use crate::client::{Client, Reply};
+use crate::client::{Client, META_CAPABILITIES, META_INFO, META_VERSION, Reply, initialize_params};
 use crate::property::example;
 use crate::run::{Does, Judge, Occasion};
 use crate::spec::requirement::Breach;
@@ -16,9 +16,6 @@ const STATELESS: Span = Span {
     first: Revision::V2026_07_28,
     last: Revision::V2026_07_28,
 };
-const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
-const CAPABILITIES_KEY: &str = "io.modelcontextprotocol/clientCapabilities";
-const CLIENT_KEY: &str = "io.modelcontextprotocol/clientInfo";
 
 pub(super) const CHECKS: &[Check] = &[
     Check {
@@ -191,8 +188,7 @@ fn concurrent_eras(ctx: &mut Context<'_>) {
         return;
     }
     let id = ctx.client.fresh_id();
-    let params = json!({"protocolVersion": Revision::V2025_11_25.as_str(), "capabilities": {},
-        "clientInfo": {"name": "touchstone", "version": env!("CARGO_PKG_VERSION")}});
+    let params = initialize_params(Revision::V2025_11_25.as_str(), &Map::new());
     let request = json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params});
     ctx.client.send(format!("{request}\n").as_bytes());
     let until = std::time::Instant::now() + ctx.client.limits().request;
@@ -232,7 +228,7 @@ fn unsupported(ctx: &mut Context<'_>) {
     for (index, method) in methods.into_iter().enumerate() {
         let rule = if index == 0 { CODE } else { EVERY };
         let from = ctx.client.log().len();
-        let params = json!({"_meta": {VERSION_KEY: bogus, CAPABILITIES_KEY: {}}});
+        let params = json!({"_meta": {META_VERSION: bogus, META_CAPABILITIES: {}}});
         match ctx.ask(&[rule], method, Some(params)) {
             Answer::Error {
                 code: Some(-32022),
@@ -316,7 +312,7 @@ fn with_meta(ctx: &mut Context<'_>, method: &str, meta: Option<Value>) -> (usize
 fn meta(ctx: &mut Context<'_>) {
     for method in methods(ctx) {
         served(ctx, "versioning.meta.client-info-optional", method);
-        let only_version = json!({VERSION_KEY: ctx.revision().as_str()});
+        let only_version = json!({META_VERSION: ctx.revision().as_str()});
         for (rule, what) in [
             (
                 "versioning.meta.missing-capabilities",
@@ -350,7 +346,7 @@ fn no_version(ctx: &mut Context<'_>) {
                 "without `_meta`",
             );
         }
-        let only_capabilities = json!({CAPABILITIES_KEY: {}});
+        let only_capabilities = json!({META_CAPABILITIES: {}});
         rejected(
             ctx,
             "versioning.meta.missing-version",
@@ -392,13 +388,13 @@ fn rejected(
 }
 
 fn served(ctx: &mut Context<'_>, rule: &str, method: &str) {
-    let meta = json!({VERSION_KEY: ctx.revision().as_str(), CAPABILITIES_KEY: {}});
+    let meta = json!({META_VERSION: ctx.revision().as_str(), META_CAPABILITIES: {}});
     let (from, reply) = with_meta(ctx, method, Some(meta));
     match ctx.settle(&[rule], method, from, reply) {
         Answer::Result(_) => ctx.judge.holds(rule),
         Answer::Error { error, .. } => {
             let evidence = ctx.evidence_from(from);
-            let message = format!("`{method}` without `{CLIENT_KEY}` gave an error: {error}");
+            let message = format!("`{method}` without `{META_INFO}` gave an error: {error}");
             ctx.judge.broken(rule, message, evidence);
         }
         Answer::None => {}

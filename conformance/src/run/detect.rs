@@ -13,7 +13,7 @@ use super::session::{after, last_lines};
 use super::{Judge, Run};
 use crate::checks::Facts;
 use crate::checks::exchange::{Exchange, Kind, evidence_since, shorten};
-use crate::client::{Client, Reply};
+use crate::client::{Client, Reply, initialize_params};
 use crate::spec::{Era, Revision};
 use crate::verdict::{Evidence, Fatal};
 use crate::wire::{Body, Entry, Event, SpawnError};
@@ -195,7 +195,7 @@ fn greet_modern(run: &Run<'_>) -> Result<Greeted, SpawnError> {
     );
     if reply == Reply::Silence {
         let behind = client.fresh_id();
-        let params = super::session::initialize_params(Revision::V2025_11_25.as_str());
+        let params = initialize_params(Revision::V2025_11_25.as_str(), &Map::new());
         client.post(behind.clone(), "initialize", Some(params));
         let until = began + options.limits.startup;
         if matches!(

@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::detect::Opening;
-use super::session::{after, initialize_params};
+use super::session::after;
 use super::{Judge, Run};
 use crate::checks::exchange::{Exchange, Kind, evidence_since};
-use crate::client::{Client, Reply};
+use crate::client::{Client, Reply, initialize_params};
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision};
 use crate::verdict::Evidence;
@@ -60,7 +60,7 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
     let from = client.log().len();
     let id = client.fresh_id();
     let request = serde_json::json!({
-        "jsonrpc": "2.0", "id": id, "method": "initialize", "params": initialize_params(BOGUS),
+        "jsonrpc": "2.0", "id": id, "method": "initialize", "params": initialize_params(BOGUS, &Map::new()),
     });
     client.send(format!("{request}\n").as_bytes());
     let reply = client.reply(&id, after(options.limits.startup));

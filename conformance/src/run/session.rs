@@ -717,15 +717,6 @@ fn excerpt(id: &str, revision: Revision, log: &[Entry], at: &[usize]) -> String 
     crate::transcript::record(&part, &header)
 }
 
-/// An `initialize` request for a version, as the client would send it.
-pub(super) fn initialize_params(version: &str) -> Value {
-    json!({
-        "protocolVersion": version,
-        "capabilities": {},
-        "clientInfo": {"name": "touchstone", "version": env!("CARGO_PKG_VERSION")},
-    })
-}
-
 /// A moment that far from now.
 pub(super) fn after(time: Duration) -> Instant {
     Instant::now() + time
