@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use super::piped::Piped;
 use super::table::{self, Row};
-use super::{Options, installed, repeated};
+use super::{Options, installed, repeated, timed};
 use crate::interop::{self, Server};
+use crate::timing::Samples;
 use crate::workspace::{SERVER, program, root};
 
 /// The smaller memory, in facts.
@@ -237,14 +238,11 @@ impl Filled {
 
     fn measure_ours(&mut self) -> Result<(), String> {
         let indexed = |name: String| json!({"query": INDEXED, "args": format!("[\"{name}\"]")});
-        let mut server = None;
-        let start = super::milliseconds(|| {
+        let (start, mut server) = timed(|| {
             let mut started = self.server()?;
             started.call("recall", &indexed(self.somebody(1)))?;
-            server = Some(started);
-            Ok(())
+            Ok(started)
         })?;
-        let mut server = server.ok_or("the server did not start")?;
         self.rows.start.push(OURS, start);
         let note = |i: usize| format!("{{:n/text \"note {i}\"}}");
         let one = repeated(|i| server.timed("record", &json!({"tx": format!("[{}]", note(i))})))?;
@@ -273,14 +271,11 @@ impl Filled {
         let (program, arguments) = public.command.split_first().ok_or("no command")?;
         let env = BTreeMap::from([("MEMORY_FILE_PATH".to_owned(), file.display().to_string())]);
         let open = |name: String| json!({"names": [name]});
-        let mut server = None;
-        let start = super::milliseconds(|| {
+        let (start, mut server) = timed(|| {
             let mut started = Piped::greeted(Path::new(program), arguments, &env)?;
             started.call("open_nodes", &open(self.somebody(1)))?;
-            server = Some(started);
-            Ok(())
+            Ok(started)
         })?;
-        let mut server = server.ok_or("the server did not start")?;
         self.rows.start.push(THEIRS, start);
         let notes = |from: usize, count: usize| -> Value {
             let notes: Vec<String> = (from..from + count).map(|i| format!("note {i}")).collect();
@@ -311,13 +306,16 @@ impl Filled {
             format!("DataScript printed no times: {error} {}", said.trim())
         })?;
         self.rows.start.push(DATASCRIPT, asked.open);
-        self.rows.indexed.push(DATASCRIPT, median(asked.indexed));
-        self.rows.join.push(DATASCRIPT, median(asked.join));
+        for (row, times) in [
+            (&mut self.rows.indexed, asked.indexed),
+            (&mut self.rows.join, asked.join),
+        ] {
+            let mut samples = Samples::default();
+            times.into_iter().for_each(|time| samples.push(time));
+            if let Some(median) = samples.median() {
+                row.push(DATASCRIPT, median);
+            }
+        }
         Ok(())
     }
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 
 use crate::interop::{Server, set};
+use crate::timing::Samples;
 use crate::workspace::{SERVER, SUITE, build_release, target};
 
 /// What `cargo xtask bench` takes.
@@ -82,21 +83,23 @@ fn installed(name: &str) -> Result<Option<Server>, String> {
     Ok(found)
 }
 
-/// Milliseconds that a piece of work takes.
-fn milliseconds(work: impl FnOnce() -> Result<(), String>) -> Result<f64, String> {
+/// The milliseconds that a piece of work takes, and what it gives.
+fn timed<T>(work: impl FnOnce() -> Result<T, String>) -> Result<(f64, T), String> {
     let start = Instant::now();
-    work()?;
-    Ok(start.elapsed().as_secs_f64() * 1e3)
+    let done = work()?;
+    Ok((start.elapsed().as_secs_f64() * 1e3, done))
 }
 
 /// The median time of one of many, in milliseconds: twenty, or as many as fit into a second.
 fn repeated(mut work: impl FnMut(usize) -> Result<f64, String>) -> Result<f64, String> {
     const MOST: usize = 20;
     let until = Instant::now() + Duration::from_secs(1);
-    let mut times = vec![work(0)?];
-    while times.len() < MOST && Instant::now() < until {
-        times.push(work(times.len())?);
+    let mut times = Samples::default();
+    for at in 0..MOST {
+        if at > 0 && Instant::now() >= until {
+            break;
+        }
+        times.push(work(at)?);
     }
-    times.sort_by(f64::total_cmp);
-    Ok(times[times.len() / 2])
+    times.median().ok_or("nothing was measured".to_owned())
 }

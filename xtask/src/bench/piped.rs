@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Instant;
 
 use serde_json::{Value, json};
+
+use super::timed;
 
 /// A server on two pipes.
 pub(super) struct Piped {
@@ -95,9 +96,7 @@ impl Piped {
 
     /// Calls a tool and gives the milliseconds until its answer.
     pub(super) fn timed(&mut self, tool: &str, arguments: &Value) -> Result<f64, String> {
-        let start = Instant::now();
-        self.call(tool, arguments)?;
-        Ok(start.elapsed().as_secs_f64() * 1e3)
+        timed(|| self.call(tool, arguments)).map(|(time, _)| time)
     }
 
     /// The most memory that the server took so far, in MiB, where the system tells.

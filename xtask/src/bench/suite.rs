@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::piped::Piped;
 use super::table::show;
-use super::{Options, installed, milliseconds};
+use super::{Options, installed, timed};
 use crate::suite::{self, Subject};
 use crate::timing::Samples;
 use crate::workspace::{SERVER, program};
@@ -90,12 +90,8 @@ impl Judged {
 
 /// Milliseconds from the start of the process to its answer to `initialize`.
 fn measure_first_reply(program: &Path) -> Result<f64, String> {
-    let mut server = None;
-    let time = milliseconds(|| {
-        server = Some(Piped::greeted(program, &[], &BTreeMap::new())?);
-        Ok(())
-    })?;
-    server.map_or(Ok(()), Piped::stop)?;
+    let (time, server) = timed(|| Piped::greeted(program, &[], &BTreeMap::new()))?;
+    server.stop()?;
     Ok(time)
 }
 

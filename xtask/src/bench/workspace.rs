@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::piped::Piped;
 use super::table::{self, Row};
-use super::{Options, milliseconds, repeated};
+use super::{Options, repeated, timed};
+use crate::timing::Samples;
 use crate::workspace::{SERVER, program, root};
 
 /// Lines of the programs that are checked.
@@ -106,25 +107,25 @@ impl Checked {
         let path = format!("m{}.sakura", self.lines / MODULE / 2);
         let original = fs::read_to_string(folder.join(&path))
             .map_err(|error| format!("cannot read {path}: {error}"))?;
-        let mut tried = 0.0;
+        let mut tried = Samples::default();
         let applied = repeated(|i| {
             let changed = original.replacen("a * 2", &format!("a * {}", i + 3), 1);
             let edits = json!({"snapshot": snapshot, "edits": [{"path": path, "text": changed}]});
-            let mut patch = Value::Null;
-            tried = milliseconds(|| {
-                patch = server.call("check_patch", &edits)?;
-                Ok(())
-            })?;
+            let (time, patch) = timed(|| server.call("check_patch", &edits))?;
+            tried.push(time);
             let patch = text(&patch, "patch_id")?;
-            milliseconds(|| {
+            let apply_and_check = timed(|| {
                 let apply = json!({"snapshot": snapshot, "patch_id": patch});
                 snapshot = text(&server.call("apply_patch", &apply)?, "snapshot")?;
                 server
                     .call("check", &json!({"snapshot": snapshot}))
                     .map(drop)
-            })
+            });
+            apply_and_check.map(|(time, ())| time)
         })?;
-        self.rows[1].push(0, tried);
+        if let Some(tried) = tried.median() {
+            self.rows[1].push(0, tried);
+        }
         self.rows[2].push(0, applied);
         if let Some(memory) = server.peak_memory() {
             self.rows[3].push(0, memory);
@@ -170,15 +171,9 @@ impl Executed {
             let file = format!("{name}.sakura");
             let source = fs::read_to_string(fixtures.join(&file))
                 .map_err(|error| format!("cannot read {file}: {error}"))?;
-            let mut result = Value::Null;
-            row.push(
-                0,
-                milliseconds(|| {
-                    let call = json!({"files": {&file: source}, "entry": format!("{name}.main")});
-                    result = server.call("jit_execute", &call)?;
-                    Ok(())
-                })?,
-            );
+            let call = json!({"files": {&file: source}, "entry": format!("{name}.main")});
+            let (time, result) = timed(|| server.call("jit_execute", &call))?;
+            row.push(0, time);
             if result["structuredContent"]["exitStatus"] != 0 {
                 return Err(format!("{file}: {result}"));
             }
@@ -195,18 +190,14 @@ impl Executed {
 
 /// Milliseconds of a script; `None` when there is no such interpreter.
 fn interpreted(interpreter: &str, script: &Path) -> Result<Option<f64>, String> {
-    let mut missing = false;
-    let time = milliseconds(|| {
+    let (time, found) = timed(|| {
         let mut command = Command::new(interpreter);
         match command.arg(script).stdout(Stdio::null()).status() {
-            Ok(status) if status.success() => Ok(()),
+            Ok(status) if status.success() => Ok(true),
             Ok(status) => Err(format!("{}: {status}", script.display())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                missing = true;
-                Ok(())
-            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(format!("cannot start {interpreter}: {error}")),
         }
     })?;
-    Ok((!missing).then_some(time))
+    Ok(found.then_some(time))
 }
