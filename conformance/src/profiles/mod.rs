@@ -151,6 +151,13 @@ fn settle(
     without_revision(judge.settle(wanted))
 }
 
+/// Whether a rule of the area was asked for whose name begins in one of these ways.
+fn is_wanted(area: &str, options: &Options, prefixes: &[&str]) -> bool {
+    let asked = rules(area).filter(|rule| wanted(options, &rule.id));
+    let mut names = asked.filter_map(|rule| rule.id.strip_prefix(area)?.strip_prefix('.'));
+    names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+}
+
 /// Whether the user asked for this rule.
 fn wanted(options: &Options, id: &str) -> bool {
     let listed = |list: &[String]| list.iter().any(|other| other == id);

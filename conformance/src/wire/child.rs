@@ -330,11 +330,17 @@ fn watch(leader: Pid, shared: &Shared) {
 /// Whether members of the group are still alive, a moment after its leader was reaped.
 fn outlived(group: Pid) -> bool {
     let until = Instant::now() + GRACE;
-    while test_kill_process_group(group).is_ok() && !only_zombies(group) {
+    let mut pause = Duration::from_millis(1);
+    while test_kill_process_group(group).is_ok() {
+        // Most are gone in a moment, and to look at every process of the machine is dear.
+        if pause >= Duration::from_millis(16) && only_zombies(group) {
+            return false;
+        }
         if Instant::now() >= until {
             return true;
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(pause);
+        pause *= 2;
     }
     false
 }

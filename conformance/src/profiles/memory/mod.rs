@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicUsize;
 use serde_json::{Value, json};
 
 use super::process::Process;
-use super::{newest_with_handshake, settle, temporary};
+use super::{is_wanted, newest_with_handshake, settle, temporary};
 use crate::run::{Judge, Options};
 use crate::spec::Revision;
 use crate::verdict::{Judgement, Report};
@@ -42,34 +42,57 @@ const ROOT: &str = "memory.schema.register";
 /// Whether a part could be judged; the error says why not.
 type Done = Result<(), String>;
 
-/// A part with one server, on a memory file and in a session of that name.
-type Part = fn(&mut Profile<'_>, &mut Server) -> Done;
+/// One part of the contract.
+enum Part {
+    /// With one server, on a memory file and in a session of the part's name.
+    OneServer(fn(&mut Profile<'_>, &mut Server) -> Done),
+    /// With servers that it starts itself.
+    Own(fn(&mut Profile<'_>) -> Done),
+}
+use Part::{OneServer, Own};
 
-const PARTS: [(&str, Part); 11] = [
-    ("tools", tools::answers),
-    ("forms", record::forms),
-    ("refusals", record::refusals),
-    ("provenance", record::provenance),
-    ("queries", recall::queries),
-    ("bounds", recall::bounds),
-    ("time", time::past),
-    ("turns", time::turns),
-    ("values", notation::values),
-    ("texts", notation::texts),
-    ("cut", cut::never_silent),
-];
+/// The part that all others stand on.
+const FIRST: &str = "tools";
 
-/// A part that starts servers of its own.
-type OwnPart = fn(&mut Profile<'_>) -> Done;
-
-const OWN_PARTS: [(&str, OwnPart); 7] = [
-    ("resumed", sessions::resumed),
-    ("fresh", sessions::fresh),
-    ("shared", sessions::shared),
-    ("killed", durable::killed),
-    ("on-the-way", durable::on_the_way),
-    ("foreign", files::foreign),
-    ("damaged", files::damaged),
+/// The parts: a name, how the ids of the rules begin that it judges, what it does. That the output
+/// is clean and texts are EDN is seen in each.
+const PARTS: [(&str, &[&str], Part); 18] = [
+    (
+        FIRST,
+        &[
+            "tools", "schema", "context", "record", "read", "history", "turns",
+        ],
+        OneServer(tools::answers),
+    ),
+    ("forms", &["record"], OneServer(record::forms)),
+    (
+        "refusals",
+        &["record", "error", "edn.unclosed"],
+        OneServer(record::refusals),
+    ),
+    ("provenance", &["provenance"], OneServer(record::provenance)),
+    (
+        "queries",
+        &["recall", "edn.prints"],
+        OneServer(recall::queries),
+    ),
+    ("bounds", &["recall"], OneServer(recall::bounds)),
+    ("time", &["as-of", "history"], OneServer(time::past)),
+    ("turns", &["turns"], OneServer(time::turns)),
+    ("values", &["schema", "values"], OneServer(notation::values)),
+    ("texts", &["edn"], OneServer(notation::texts)),
+    ("cut", &["cut"], OneServer(cut::never_silent)),
+    (
+        "resumed",
+        &["session", "turns.session", "history.session", "durable"],
+        Own(sessions::resumed),
+    ),
+    ("fresh", &["session"], Own(sessions::fresh)),
+    ("shared", &["shared"], Own(sessions::shared)),
+    ("killed", &["durable"], Own(durable::killed)),
+    ("on-the-way", &["durable"], Own(durable::on_the_way)),
+    ("foreign", &["files"], Own(files::foreign)),
+    ("damaged", &["files"], Own(files::damaged)),
 ];
 
 /// What all checks of the profile share.
@@ -96,18 +119,18 @@ pub(super) fn judge(
     profile.judge.enter("memory.start");
     profile.takes_configuration()?;
     let mut problems = Vec::new();
-    let mut note = |name: &str, done: Done| {
+    for (name, prefixes, part) in &PARTS {
+        if *name != FIRST && !is_wanted(AREA, options, prefixes) {
+            continue;
+        }
+        profile.judge.enter(&format!("{AREA}.{name}"));
+        let done = match part {
+            OneServer(part) => profile.with_server(name, *part),
+            Own(part) => part(&mut profile),
+        };
         if let Err(why) = done {
             problems.push(format!("{AREA}.{name}: {why}."));
         }
-    };
-    for (name, part) in PARTS {
-        profile.judge.enter(&format!("{AREA}.{name}"));
-        note(name, profile.with_server(name, part));
-    }
-    for (name, part) in OWN_PARTS {
-        profile.judge.enter(&format!("{AREA}.{name}"));
-        note(name, part(&mut profile));
     }
     Ok(settle(AREA, profile.judge, options, &problems, Some(ROOT)))
 }
@@ -123,7 +146,7 @@ impl Profile<'_> {
     }
 
     /// Does a part with a server of its own.
-    fn with_server(&mut self, name: &str, part: Part) -> Done {
+    fn with_server(&mut self, name: &str, part: fn(&mut Profile<'_>, &mut Server) -> Done) -> Done {
         let folder = temporary()?;
         let mut server = self.open(folder.path(), name, name)?;
         let done = part(self, &mut server);

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::{newest_with_handshake, rules, settle, temporary, wanted};
+use super::{is_wanted, newest_with_handshake, settle, temporary};
 use crate::run::{Judge, Options};
 use crate::spec::Revision;
 use crate::verdict::{Judgement, Report};
@@ -127,7 +127,7 @@ pub(super) fn judge(
     let mut problems = Vec::new();
     for (name, prefixes, part) in PARTS {
         // Everything else stands on the first one.
-        if *name != ROOT && !is_wanted(options, prefixes) {
+        if *name != ROOT && !is_wanted(AREA, options, prefixes) {
             continue;
         }
         let name = format!("{AREA}.{name}");
@@ -143,13 +143,6 @@ pub(super) fn judge(
         }
     }
     Ok(settle(AREA, profile.judge, options, &problems, Some(ROOT)))
-}
-
-/// Whether a rule was asked for that begins in one of these ways.
-fn is_wanted(options: &Options, prefixes: &[&str]) -> bool {
-    let asked = rules(AREA).filter(|rule| wanted(options, &rule.id));
-    let mut names = asked.filter_map(|rule| rule.id.strip_prefix(AREA)?.strip_prefix('.'));
-    names.any(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
 }
 
 impl Profile<'_> {
