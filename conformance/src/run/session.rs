@@ -560,27 +560,39 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
     }
 }
 
-/// Asks something right before the end of input; gives the id.
-fn due_at_the_end(client: &mut Client) -> Value {
-    let id = client.fresh_id();
-    client.post(id.clone(), client.cheap_method(), None);
-    id
+/// Requests right before the end of input: a server that drops what is under way then has hardly
+/// answered all of so many.
+const LAST_REQUESTS: usize = 20;
+
+/// Asks cheap things right before the end of input; gives the ids.
+fn due_at_the_end(client: &mut Client) -> Vec<Value> {
+    let method = client.cheap_method();
+    let ids: Vec<Value> = (0..LAST_REQUESTS).map(|_| client.fresh_id()).collect();
+    for id in &ids {
+        client.post(id.clone(), method, None);
+    }
+    ids
 }
 
 /// Nothing says whether a request that is under way at the end of input is still answered: a note.
-fn answered_at_the_end(last: &Finished, due: &Value, judge: &mut Judge) {
-    let is_reply = |entry: &Entry| {
+fn answered_at_the_end(last: &Finished, due: &[Value], judge: &mut Judge) {
+    let is_reply_to = |id: &Value, entry: &Entry| {
         matches!(&entry.event, Event::Received(line)
-            if matches!(&line.body, crate::wire::Body::Json(json) if json.value.get("id") == Some(due)))
+            if matches!(&line.body, crate::wire::Body::Json(json) if json.value.get("id") == Some(id)))
     };
-    if last.ended.by != EndedBy::EndOfInput || last.ended.log.iter().any(is_reply) {
+    let answered = |id: &&Value| last.ended.log.iter().any(|entry| is_reply_to(id, entry));
+    let lost = due.len() - due.iter().filter(answered).count();
+    if last.ended.by != EndedBy::EndOfInput || lost == 0 {
         return;
     }
     judge.enter("stdio.end-of-input");
     for rule in ["stdio.exit-on-eof", "stdio.exit-on-eof-legacy"] {
+        let sent = due.len();
         judge.note(
             rule,
-            "A request sent right before the end of input is not answered.",
+            format!(
+                "Of {sent} requests sent right before the end of input {lost} are not answered."
+            ),
         );
     }
 }
