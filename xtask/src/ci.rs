@@ -30,6 +30,10 @@ const STEPS: &[Step] = &[
         name: "tests",
         cargo: &["test", "--locked", "--workspace"],
     },
+    Step {
+        name: "zoo",
+        cargo: &["xtask", "zoo"],
+    },
 ];
 
 /// Runs the steps in their order; the exit code is that of the first one that fails.

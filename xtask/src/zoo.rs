@@ -3,10 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,9 @@ const COSTLY: [&str; 2] = [
     "workspace.test.budget-steps",
     "workspace.test.budget-memory",
 ];
+/// Profiles of which most parts start servers of their own. A row of theirs is judged on the rules
+/// beside the ones that it breaks, unless all are asked for: that takes a quarter of the time.
+const IN_PARTS: [&str; 2] = ["memory", "workspace"];
 /// What the demo tools do: without it some rules have no occasion, and no defect of them shows.
 const HINTS: &str = "fixtures/hints/touchstone-server.toml";
 /// The revision of a row that names none: the newest that has a handshake.
@@ -46,9 +50,14 @@ pub(crate) struct Options {
     /// Run these defects only (repeatable); a `*` at the end matches any rest
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Defects that run side by side [default: sixteen for each processor: most of a run is waiting]
+    /// Defects that run side by side, and again as many of those that leave the suite waiting
+    /// [default: sixteen for each processor]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
+    /// Judge each defect of the memory and workspace profiles on the whole profile, and not only on
+    /// the rules beside those that it breaks
+    #[arg(long)]
+    whole: bool,
     /// Take the programs from this folder and build nothing
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
@@ -87,6 +96,28 @@ impl Defect {
         self.check.iter().any(|argument| argument == "--timeout")
             || self.name.starts_with("eof-")
             || COSTLY.iter().any(|id| self.breaks.contains(*id))
+    }
+
+    /// What its profile is to judge: the rules beside the ones that it breaks, or all.
+    fn rules(&self, whole: bool) -> BTreeSet<String> {
+        let profile = self.profile.iter().cloned();
+        let broken = || self.breaks.iter().chain(&self.notes);
+        let in_parts = self
+            .profile
+            .as_deref()
+            .is_some_and(|p| IN_PARTS.contains(&p));
+        if whole || !in_parts || broken().next().is_none() {
+            return profile.collect();
+        }
+        broken().map(|id| beside(id)).collect()
+    }
+}
+
+/// The pattern of the rules that stand beside one: `memory.recall.*`, or itself if it stands alone.
+fn beside(id: &str) -> String {
+    match id.rsplit_once('.') {
+        Some((group, _)) if group.contains('.') => format!("{group}.*"),
+        _ => id.to_owned(),
     }
 }
 
@@ -139,6 +170,15 @@ struct Seen {
     fatal: Option<String>,
 }
 
+impl Seen {
+    fn nothing(why: String) -> Self {
+        Self {
+            fatal: Some(why),
+            ..Self::default()
+        }
+    }
+}
+
 /// One row after its run.
 struct Outcome {
     seen: Seen,
@@ -151,6 +191,8 @@ struct Outcome {
 struct Place {
     programs: PathBuf,
     reports: PathBuf,
+    /// Every row is judged on its whole profile.
+    whole: bool,
 }
 
 /// Runs the healthy servers and every defect, and prints how they fared.
@@ -174,20 +216,29 @@ pub(crate) fn run(options: &Options) -> Result<u8, String> {
         thread::available_parallelism().map_or(16, |processors| 16 * processors.get())
     });
 
-    let healthy = healthy(&place, &chosen, jobs);
-    let mut failed = 0;
-    for (settings, seen) in &healthy {
-        failed += usize::from(!report_healthy(settings, seen));
-    }
-    // The rows whose defects leave the suite waiting begin first.
-    let mut chosen = chosen;
-    chosen.sort_by_key(|defect| !defect.waits());
-    let outcomes = side_by_side(&chosen, jobs, |defect| {
-        let outcome = judge(&place, defect, &healthy);
-        print_row(defect, &outcome);
+    let healthy: Healthy = chosen
+        .iter()
+        .map(|defect| (Settings::of(defect), OnceLock::new()))
+        .collect();
+    let (waiting, busy): (Vec<&Defect>, Vec<&Defect>) = chosen.iter().partition(|d| d.waits());
+    // The healthy servers first, as the rows need to know what is broken without a defect.
+    let busy: Vec<Subject<'_>> = (healthy.keys().map(Subject::Healthy))
+        .chain(busy.into_iter().map(Subject::Spoilt))
+        .collect();
+    let waiting: Vec<Subject<'_>> = waiting.into_iter().map(Subject::Spoilt).collect();
+    let work = |subject: &Subject<'_>| {
+        let outcome = judge(&place, subject, &healthy);
+        print!("{}", row(subject, &outcome));
         outcome
+    };
+    let outcomes = thread::scope(|scope| {
+        // Beside the others: they need time, and no processor.
+        let waiting = scope.spawn(|| side_by_side(&waiting, jobs, work));
+        let mut outcomes = side_by_side(&busy, jobs, work);
+        outcomes.extend(waiting.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        outcomes
     });
-    failed += outcomes.iter().filter(|o| !o.faults.is_empty()).count();
+    let mut failed = outcomes.iter().filter(|o| !o.faults.is_empty()).count();
     if options.only.is_empty() {
         failed += untripped(&rules, &table.unbreakable, &outcomes);
     }
@@ -224,7 +275,11 @@ fn place(options: &Options) -> Result<Place, String> {
         .clone()
         .unwrap_or_else(|| workspace::target().join("zoo"));
     fs::create_dir_all(&reports).map_err(|error| format!("{}: {error}", reports.display()))?;
-    Ok(Place { programs, reports })
+    Ok(Place {
+        programs,
+        reports,
+        whole: options.whole,
+    })
 }
 
 impl Place {
@@ -277,53 +332,20 @@ impl Settings {
     }
 }
 
-/// Every healthy server that the rows stand before, judged.
-fn healthy(place: &Place, defects: &[&Defect], jobs: usize) -> BTreeMap<Settings, Seen> {
-    let settings: BTreeSet<Settings> = defects.iter().map(|defect| Settings::of(defect)).collect();
-    let settings: Vec<(usize, &Settings)> = settings.iter().enumerate().collect();
-    let seen = side_by_side(&settings, jobs, |(index, settings)| {
-        let report = place.reports.join(format!("healthy-{index}.json"));
-        check(place, settings, None, &[], &report).unwrap_or_else(|why| Seen {
-            fatal: Some(why),
-            ..Seen::default()
-        })
-    });
-    settings
-        .into_iter()
-        .map(|(_, settings)| settings.clone())
-        .zip(seen)
-        .collect()
-}
+/// What the suite said of each healthy server that rows stand before, once it is known.
+type Healthy = BTreeMap<Settings, OnceLock<Seen>>;
 
-fn report_healthy(settings: &Settings, seen: &Seen) -> bool {
-    let mut faults: Vec<String> = seen
-        .broken
-        .iter()
-        .map(|(id, (_, message))| format!("{id} is broken: {message}"))
-        .collect();
-    faults.extend(seen.errors.iter().map(|id| format!("{id} was not judged")));
-    faults.extend(seen.fatal.clone());
-    let what = settings.profile.as_deref().map_or_else(
-        || settings.server.join(" "),
-        |profile| format!("profile {profile}"),
-    );
-    let mark = if faults.is_empty() { "ok   " } else { "WRONG" };
-    println!(
-        "{mark} healthy server, {}, {what}",
-        settings.revisions.join(" ")
-    );
-    for fault in &faults {
-        println!("        {fault}");
-    }
-    faults.is_empty()
+/// What is judged.
+enum Subject<'a> {
+    Healthy(&'a Settings),
+    Spoilt(&'a Defect),
 }
 
 /// Runs the suite on a server, behind the defect if one is given, and reads its report.
 fn check(
     place: &Place,
     settings: &Settings,
-    defect: Option<&str>,
-    more: &[String],
+    defect: Option<&Defect>,
     report: &Path,
 ) -> Result<Seen, String> {
     // A report that is there already is one of an earlier run.
@@ -339,7 +361,14 @@ fn check(
     }
     match &settings.profile {
         Some(profile) => {
-            command.args(["--profile", profile, "--only", profile]);
+            command.args(["--profile", profile]);
+            let rules = match defect {
+                Some(defect) => defect.rules(place.whole),
+                None => BTreeSet::from([profile.clone()]),
+            };
+            for rule in rules {
+                command.args(["--only", &rule]);
+            }
             if profile == COMPILED {
                 let pack = workspace::root().join("fixtures/packs/scripted");
                 command.arg("--pack").arg(pack);
@@ -349,11 +378,15 @@ fn check(
             command.arg("--hints").arg(workspace::root().join(HINTS));
         }
     }
-    command.args(more).arg("--");
-    if let Some(name) = defect {
-        command.arg(place.program(SABOTEUR));
-        command.args(["--defect", name, "--"]);
+    if let Some(defect) = defect {
+        command.args(&defect.check);
+        for rule in COSTLY.into_iter().filter(|id| !defect.breaks.contains(*id)) {
+            command.args(["--skip", rule]);
+        }
+        command.arg("--").arg(place.program(SABOTEUR));
+        command.args(["--defect", &defect.name]);
     }
+    command.arg("--");
     command.arg(place.program(SERVER)).args(&settings.server);
     if settings.profile.as_deref() == Some(COMPILED) {
         command.arg(format!("--cajeta={}", place.program(COMPILER).display()));
@@ -394,32 +427,48 @@ fn seen(report: Report) -> Seen {
     seen
 }
 
-fn judge(place: &Place, defect: &Defect, healthy: &BTreeMap<Settings, Seen>) -> Outcome {
+fn judge(place: &Place, subject: &Subject<'_>, healthy: &Healthy) -> Outcome {
     let began = Instant::now();
-    let settings = Settings::of(defect);
-    let report = place.reports.join(format!("{}.json", defect.name));
-    let mut more = defect.check.clone();
-    for rule in COSTLY.into_iter().filter(|id| !defect.breaks.contains(*id)) {
-        more.extend(["--skip".to_owned(), rule.to_owned()]);
-    }
-    let result = check(place, &settings, Some(&defect.name), &more, &report);
-    let took = began.elapsed();
-    match result {
-        Ok(seen) => Outcome {
-            faults: faults(defect, &seen, healthy.get(&settings)),
-            seen,
-            took,
-        },
-        Err(why) => Outcome {
-            seen: Seen::default(),
-            faults: vec![why],
-            took,
-        },
+    let (seen, faults) = match subject {
+        Subject::Healthy(settings) => {
+            let at = healthy.keys().position(|other| other == *settings);
+            let report = place
+                .reports
+                .join(format!("healthy-{}.json", at.unwrap_or_default()));
+            let seen = check(place, settings, None, &report).unwrap_or_else(Seen::nothing);
+            let faults = faults_of_healthy(&seen);
+            healthy[*settings].get_or_init(|| seen);
+            // What it says without a defect is no defect's doing.
+            (Seen::default(), faults)
+        }
+        Subject::Spoilt(defect) => {
+            let settings = Settings::of(defect);
+            let report = place.reports.join(format!("{}.json", defect.name));
+            let seen = check(place, &settings, Some(defect), &report).unwrap_or_else(Seen::nothing);
+            let faults = faults(defect, &seen, healthy[&settings].wait());
+            (seen, faults)
+        }
+    };
+    Outcome {
+        seen,
+        faults,
+        took: began.elapsed(),
     }
 }
 
+fn faults_of_healthy(seen: &Seen) -> Vec<String> {
+    let mut faults: Vec<String> = seen
+        .broken
+        .iter()
+        .map(|(id, (_, message))| format!("{id} is broken: {message}"))
+        .collect();
+    faults.extend(seen.errors.iter().map(|id| format!("{id} was not judged")));
+    faults.extend(seen.fatal.clone());
+    faults
+}
+
 /// What differs from what the row says. What is broken in the healthy server too is told there.
-fn faults(defect: &Defect, seen: &Seen, healthy: Option<&Seen>) -> Vec<String> {
+fn faults(defect: &Defect, seen: &Seen, healthy: &Seen) -> Vec<String> {
     let mut faults = Vec::new();
     match (&seen.fatal, defect.fatal) {
         (Some(why), false) => faults.push(format!("nothing could be judged: {why}")),
@@ -437,7 +486,7 @@ fn faults(defect: &Defect, seen: &Seen, healthy: Option<&Seen>) -> Vec<String> {
         }
     }
     for (id, (_, message)) in &seen.broken {
-        let known = healthy.is_some_and(|healthy| healthy.broken.contains_key(id));
+        let known = healthy.broken.contains_key(id);
         if !known && !defect.breaks.contains(id) && !defect.may.contains(id) {
             faults.push(format!("{id} is broken too: {message}"));
         }
@@ -445,35 +494,39 @@ fn faults(defect: &Defect, seen: &Seen, healthy: Option<&Seen>) -> Vec<String> {
     faults
 }
 
-fn print_row(defect: &Defect, outcome: &Outcome) {
-    let mark = if outcome.faults.is_empty() {
-        "ok   "
-    } else {
-        "WRONG"
+/// The lines of the table about one subject: in one text, as others print too.
+fn row(subject: &Subject<'_>, outcome: &Outcome) -> String {
+    let (name, spoils, ids) = match subject {
+        Subject::Healthy(settings) => {
+            let what = settings.profile.as_deref().map_or_else(
+                || settings.server.join(" "),
+                |profile| format!("profile {profile}"),
+            );
+            let what = format!("{} {what}", settings.revisions.join(" "));
+            ("healthy server", None, what)
+        }
+        Subject::Spoilt(defect) => {
+            let ids: Vec<&str> = defect
+                .breaks
+                .iter()
+                .chain(&defect.notes)
+                .map(String::as_str)
+                .collect();
+            let ids = match ids.as_slice() {
+                [] => "nothing, as it should".to_owned(),
+                ids => ids.join(" "),
+            };
+            (defect.name.as_str(), Some(&defect.spoils), ids)
+        }
     };
-    let ids: Vec<&str> = defect
-        .breaks
-        .iter()
-        .chain(&defect.notes)
-        .map(String::as_str)
-        .collect();
-    let ids = match ids.as_slice() {
-        [] => "nothing, as it should".to_owned(),
-        ids => ids.join(" "),
-    };
-    let mut text = format!(
-        "{mark} {:<34} {:>5.1} s  {ids}\n",
-        defect.name,
-        outcome.took.as_secs_f32()
-    );
-    if !outcome.faults.is_empty() {
-        text.push_str(&format!("        {}\n", defect.spoils));
+    let right = outcome.faults.is_empty();
+    let mark = if right { "ok   " } else { "WRONG" };
+    let took = outcome.took.as_secs_f32();
+    let mut text = format!("{mark} {name:<34} {took:>5.1} s  {ids}\n");
+    for line in spoils.filter(|_| !right).into_iter().chain(&outcome.faults) {
+        text.push_str(&format!("        {line}\n"));
     }
-    for fault in &outcome.faults {
-        text.push_str(&format!("        {fault}\n"));
-    }
-    // In one go: others print too.
-    print!("{text}");
+    text
 }
 
 /// Rules that the suite claims to check and that no defect broke; checks that never spoke up.
@@ -589,14 +642,15 @@ mod tests {
     #[test]
     fn a_row_holds_when_exactly_its_rules_are_broken() {
         let row = defect(&["a"], &["b"]);
-        assert!(faults(&row, &broken(&["a"]), None).is_empty());
-        assert!(faults(&row, &broken(&["a", "b"]), None).is_empty());
+        let healthy = Seen::default();
+        assert!(faults(&row, &broken(&["a"]), &healthy).is_empty());
+        assert!(faults(&row, &broken(&["a", "b"]), &healthy).is_empty());
         assert_eq!(
-            faults(&row, &broken(&["b"]), None),
+            faults(&row, &broken(&["b"]), &healthy),
             ["a is not seen to be broken"]
         );
         assert_eq!(
-            faults(&row, &broken(&["a", "c"]), None),
+            faults(&row, &broken(&["a", "c"]), &healthy),
             ["c is broken too: why"]
         );
     }
@@ -605,7 +659,7 @@ mod tests {
     fn what_is_broken_in_the_healthy_server_is_not_the_defects_fault() {
         let row = defect(&["a"], &[]);
         let healthy = broken(&["c"]);
-        assert!(faults(&row, &broken(&["a", "c"]), Some(&healthy)).is_empty());
+        assert!(faults(&row, &broken(&["a", "c"]), &healthy).is_empty());
     }
 
     #[test]
@@ -627,6 +681,23 @@ mod tests {
         assert_eq!(untripped(&[rule("a"), rule("b")], &none, &outcomes), 1);
         let excused = BTreeMap::from([("b".to_owned(), "why".to_owned())]);
         assert_eq!(untripped(&[rule("a"), rule("b")], &excused, &outcomes), 0);
+    }
+
+    #[test]
+    fn a_row_of_a_profile_in_parts_is_judged_on_the_rules_beside_its_own() {
+        let mut row = defect(&["memory.recall.find", "memory.output-clean"], &[]);
+        let rules = |row: &Defect, whole| row.rules(whole).into_iter().collect::<Vec<_>>();
+        row.profile = Some("memory".to_owned());
+        assert_eq!(
+            rules(&row, false),
+            ["memory.output-clean", "memory.recall.*"]
+        );
+        assert_eq!(rules(&row, true), ["memory"]);
+        row.breaks.clear();
+        assert_eq!(rules(&row, false), ["memory"]);
+        row.breaks.insert("toolchain.cache.ttl".to_owned());
+        row.profile = Some("toolchain".to_owned());
+        assert_eq!(rules(&row, false), ["toolchain"]);
     }
 
     #[test]
