@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, SentKind};
 use super::{Answer, Check, Context, Observer, Run, Session};
+use crate::client::Reply;
 use crate::property::example;
 use crate::run::{CallPolicy, Does, Judge, Occasion};
 use crate::spec::requirement::Breach;
@@ -55,6 +56,13 @@ pub(super) const CHECKS: &[Check] = &[
         span: Span::ALL,
         session: Session::Shared,
         run: Run::Code(call),
+    },
+    Check {
+        name: "tools.parallel-calls",
+        requirements: &["tools.call.execution-error", "jsonrpc.response.exactly-one"],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(parallel_calls),
     },
     Check {
         name: "tools.order",
@@ -496,6 +504,68 @@ fn call(ctx: &mut Context<'_>) {
             Answer::None => {}
         }
     }
+}
+
+/// Calls that are made at once. Clients do so with a few.
+const AT_ONCE: usize = 10;
+
+/// A call that succeeds alone succeeds beside others of its kind, and each is answered: the
+/// observers count the replies.
+fn parallel_calls(ctx: &mut Context<'_>) {
+    const RULE: &str = "tools.call.execution-error";
+    let Some(params) = quick_success(ctx) else {
+        return;
+    };
+    let from = ctx.client.log().len();
+    let until = Instant::now() + ctx.client.limits().request;
+    let ids: Vec<Value> = (0..AT_ONCE).map(|_| ctx.client.fresh_id()).collect();
+    for id in &ids {
+        ctx.client
+            .post(id.clone(), "tools/call", Some(params.clone()));
+    }
+    let replies: Vec<Reply> = ids.iter().map(|id| ctx.client.reply(id, until)).collect();
+    if replies.contains(&Reply::Silence) || replies.contains(&Reply::Gone) {
+        // Counted by the observers; once more in a new process before it is believed.
+        ctx.doubtful = true;
+        return;
+    }
+    let evidence = ctx.evidence_from(from);
+    let name = params["name"].as_str().unwrap_or_default();
+    let of = |what: &str, count: usize| {
+        format!("`{name}` succeeds alone; of {AT_ONCE} calls at once {count} gave {what}.")
+    };
+    let refused = |reply: &&Reply| matches!(reply, Reply::Error { .. });
+    let refused = replies.iter().filter(refused).count();
+    let failed = |reply: &&Reply| reply.result().is_some_and(is_error);
+    let failed = replies.iter().filter(failed).count();
+    if refused > 0 && succeeds(ctx, &params).is_some() {
+        let message = of("a JSON-RPC error", refused);
+        ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
+    } else if failed > 0 {
+        ctx.judge
+            .note_only(RULE, of("a result with `isError`", failed));
+    }
+}
+
+/// The params of a call that succeeds, so quickly that many of them take no time that counts.
+fn quick_success(ctx: &mut Context<'_>) -> Option<Value> {
+    let most = ctx.client.limits().request / 2 / u32::try_from(AT_ONCE).ok()?;
+    ctx.facts
+        .quick
+        .clone()
+        .into_iter()
+        .find_map(|(name, arguments)| {
+            let params = json!({"name": name, "arguments": arguments});
+            (succeeds(ctx, &params)? < most).then_some(params)
+        })
+}
+
+/// How long a call takes, if it succeeds.
+fn succeeds(ctx: &mut Context<'_>, params: &Value) -> Option<Duration> {
+    let began = Instant::now();
+    let reply = ctx.client.request("tools/call", Some(params.clone()));
+    let result = reply.result().filter(|result| !is_error(result));
+    result.map(|_| began.elapsed())
 }
 
 /// Keeps in mind what a call showed: that it is slow, or reports progress.
