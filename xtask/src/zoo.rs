@@ -200,8 +200,8 @@ struct Place {
 /// # Errors
 /// When a program does not build or cannot be run, or `--only` names nothing.
 pub(crate) fn run(options: &Options) -> Result<u8, String> {
-    let began = Instant::now();
     let place = place(options)?;
+    let began = Instant::now();
     let table: Table = json_of(place.command(SABOTEUR).arg("--table"))?;
     let rules: Vec<Rule> = json_of(place.command(SUITE).args(["list", "--format", "json"]))?;
     let chosen: Vec<&Defect> = table

@@ -241,6 +241,11 @@ fn removed(ctx: &mut Context<'_>) {
         ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
     } else if alive {
         ctx.judge.holds(RULE);
+        let refused = |message: &Value| message.get("error").is_some();
+        if reply == Reply::Silence && !ctx.client.messages_since(from).any(refused) {
+            let note = "A batch is passed over in silence: its sender waits. An error says why.";
+            ctx.judge.note(RULE, note);
+        }
     } else {
         ctx.doubtful = true;
         let message = "After a JSON array the next request is not answered.";

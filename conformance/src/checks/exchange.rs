@@ -338,6 +338,15 @@ fn read_sent(revision: Revision, log: &[Entry]) -> Vec<Sent> {
     sent
 }
 
+/// The id in a line that is not JSON: it stands there whole, whatever is wrong with the rest.
+fn id_in(line: &str) -> Option<Value> {
+    let (_, rest) = line.split_once("\"id\":")?;
+    serde_json::Deserializer::from_str(rest)
+        .into_iter()
+        .next()?
+        .ok()
+}
+
 fn read_sent_line(revision: Revision, at: usize, line: &[u8], sent: &mut Vec<Sent>) {
     match serde_json::from_slice::<Value>(line) {
         // Only one revision has batches; elsewhere an array is no message, and owed nothing.
@@ -364,10 +373,7 @@ fn read_sent_line(revision: Revision, at: usize, line: &[u8], sent: &mut Vec<Sen
         }),
         // A reader that mends what is no UTF-8 can read the id all the same.
         Err(_) => {
-            let lossy = String::from_utf8_lossy(line);
-            let id = serde_json::from_str::<Value>(&lossy)
-                .ok()
-                .and_then(|value| value.get("id").cloned());
+            let id = id_in(&String::from_utf8_lossy(line));
             sent.push(Sent {
                 at,
                 kind: SentKind::Odd { id },

@@ -56,7 +56,14 @@ fn error_codes(ctx: &Context<'_>, from: usize) -> Vec<i64> {
 
 fn malformed_lines(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.parse-error.reply";
-    let lines: [(&[u8], &str); 5] = [
+    blank_lines(ctx);
+    lenient_json(ctx);
+    lone_surrogate(ctx);
+    if ctx.doubtful {
+        ctx.judge.blocked(RULE, "jsonrpc.parse-error.survive");
+        return;
+    }
+    let lines: [(&[u8], &str); 6] = [
         (
             br#"{"jsonrpc":"2.0","id":"touchstone-m1","#,
             "an unfinished object",
@@ -71,6 +78,7 @@ fn malformed_lines(ctx: &mut Context<'_>) {
             "bytes that are not UTF-8",
         ),
         (br#"{"jsonrpc":"2.0","id":NaN,"method":"ping"}"#, "NaN"),
+        (b"\xff\xfe", "two bytes that are no text"),
     ];
     for (line, what) in lines {
         let from = ctx.client.log().len();
@@ -79,6 +87,14 @@ fn malformed_lines(ctx: &mut Context<'_>) {
             return;
         }
         let codes = error_codes(ctx, from);
+        if codes.len() > 1 {
+            // Two peers that answer each other's lines so never come to an end.
+            let count = codes.len();
+            ctx.judge.note(
+                RULE,
+                format!("{what} is answered with {count} errors; one is due."),
+            );
+        }
         if codes.contains(&-32700) {
             ctx.judge.holds(RULE);
         } else if codes.is_empty() {
@@ -95,8 +111,79 @@ fn malformed_lines(ctx: &mut Context<'_>) {
     }
 }
 
+/// Lines that are empty say nothing, and nothing is to be said to them.
+fn blank_lines(ctx: &mut Context<'_>) {
+    const RULE: &str = "jsonrpc.parse-error.reply";
+    for (line, what) in [
+        (&b""[..], "an empty line"),
+        (b"\r", "an empty line of CR LF"),
+    ] {
+        let from = ctx.client.log().len();
+        if !survives(ctx, line, what) {
+            return;
+        }
+        if let Some(code) = error_codes(ctx, from).first() {
+            ctx.judge
+                .note(RULE, format!("{what} is answered with error {code}."));
+        }
+    }
+}
+
+/// Values that many readers take for JSON, which they are not. None of them is to be served.
+fn lenient_json(ctx: &mut Context<'_>) {
+    const RULE: &str = "jsonrpc.parse-error.reply";
+    for word in ["NaN", "Infinity", "01"] {
+        let id = json!(format!("touchstone-{word}"));
+        let params = Some(json!({"touchstone": "$"}));
+        let method = ctx.client.cheap_method();
+        let line = ctx.client.line(Some(id.clone()), method, params);
+        let from = ctx.client.log().len();
+        let what = format!("{word} as a value");
+        if !survives(ctx, line.replace("\"$\"", word).as_bytes(), &what) {
+            return;
+        }
+        let served =
+            |message: &Value| message.get("id") == Some(&id) && message.get("result").is_some();
+        if ctx.client.messages_since(from).any(served) {
+            ctx.judge.note(
+                RULE,
+                format!("A request with {what} is served, though it is not JSON."),
+            );
+        }
+    }
+}
+
+/// Half a surrogate pair is JSON by its grammar, though no text can hold it: whatever is made of a
+/// tool's argument with one, the next request is answered.
+fn lone_surrogate(ctx: &mut Context<'_>) {
+    let takes_text = |tool: &Value| {
+        let properties = tool.pointer("/inputSchema/properties")?.as_object()?;
+        let (name, _) = properties.iter().find(|(_, p)| p["type"] == "string")?;
+        Some((tool["name"].clone(), name.clone()))
+    };
+    let Some((tool, property)) = ctx.callable_tools().iter().find_map(takes_text) else {
+        return;
+    };
+    let id = json!("touchstone-surrogate");
+    let params = json!({"name": tool, "arguments": {property: "$"}});
+    let line = ctx
+        .client
+        .line(Some(id.clone()), "tools/call", Some(params));
+    let line = line.replace("\"$\"", "\"\\ud83d\"");
+    survives(
+        ctx,
+        line.as_bytes(),
+        "a tool's argument of half a surrogate pair",
+    );
+}
+
 fn invalid_requests(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.invalid-request.reply";
+    double_members(ctx);
+    if ctx.doubtful {
+        ctx.judge.blocked(RULE, "jsonrpc.parse-error.survive");
+        return;
+    }
     let lines = [
         (
             json!({"jsonrpc": "2.0", "id": "touchstone-i1"}),
@@ -120,6 +207,14 @@ fn invalid_requests(ctx: &mut Context<'_>) {
             json!({"jsonrpc": "2.0", "id": "touchstone-i5", "result": {}}),
             "a response that nobody asked for",
         ),
+        (
+            json!({"jsonrpc": "2.0", "id": "touchstone-i6", "error": {"code": -32603, "message": "of nobody"}}),
+            "an error that nobody asked for",
+        ),
+        (
+            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "of nobody"}}),
+            "an error without an id",
+        ),
     ];
     for (line, what) in lines {
         let from = ctx.client.log().len();
@@ -127,11 +222,15 @@ fn invalid_requests(ctx: &mut Context<'_>) {
             ctx.judge.blocked(RULE, "jsonrpc.parse-error.survive");
             return;
         }
-        // To a stray response nothing need be said.
-        if line.get("result").is_some() {
+        let codes = error_codes(ctx, from);
+        // To a stray response nothing need be said; two peers that do never come to an end.
+        if line.get("result").is_some() || line.get("error").is_some() {
+            if let Some(code) = codes.first() {
+                ctx.judge
+                    .note(RULE, format!("{what} is answered with error {code}."));
+            }
             continue;
         }
-        let codes = error_codes(ctx, from);
         if codes.iter().any(|code| matches!(code, -32600 | -32602)) {
             ctx.judge.holds(RULE);
         } else {
@@ -142,6 +241,21 @@ fn invalid_requests(ctx: &mut Context<'_>) {
                 .note(RULE, format!("{what}: {said}; JSON-RPC has -32600 for it."));
         }
     }
+}
+
+/// Which of two members of one name counts is nobody's to say: whatever is made of it, the next
+/// request is answered.
+fn double_members(ctx: &mut Context<'_>) {
+    let method = ctx.client.cheap_method();
+    let line = ctx
+        .client
+        .line(Some(json!("touchstone-double")), method, None);
+    let double = line.replacen('{', "{\"method\":\"touchstone/none\",", 1);
+    survives(
+        ctx,
+        double.as_bytes(),
+        "a request with two members `method`",
+    );
 }
 
 /// A request whose id is null is none that MCP knows.

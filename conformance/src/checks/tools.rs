@@ -291,6 +291,10 @@ fn malformed_call(ctx: &mut Context<'_>) {
             json!({"name": name, "arguments": [1]}),
             "`tools/call` with an array as `arguments`",
         ));
+        cases.push((
+            json!({"name": name, "arguments": 1}),
+            "`tools/call` with a number as `arguments`",
+        ));
     }
     for (params, what) in cases {
         let from = ctx.client.log().len();

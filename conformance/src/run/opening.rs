@@ -1,6 +1,6 @@
-//! What holds before a revision is chosen: silence until the first message, and the answer to a
-//! version that nobody has. One process, whatever the number of revisions; its verdicts count in
-//! each of them.
+//! What holds before a revision is chosen: silence until the first message, and the answer to
+//! versions that nobody has. A few processes, whatever the number of revisions; their verdicts count
+//! in each of them.
 
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ use crate::wire::Event;
 
 /// A version that no server has.
 const BOGUS: &str = "1999-01-01";
+/// One that may come: a client that is newer than the server asks so.
+const FUTURE: &str = "2099-01-01";
 const SILENT: &str = "stdio.silent-until-addressed";
 const ECHO: &str = "lifecycle.version.echo-supported";
 const COUNTER: &str = "lifecycle.version.counter-offer";
@@ -57,18 +59,11 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
         .min(Duration::from_secs(2));
     client.listen(patience);
     silence(&client, revision, &mut judges);
-    let from = client.log().len();
-    let id = client.fresh_id();
-    let request = serde_json::json!({
-        "jsonrpc": "2.0", "id": id, "method": "initialize", "params": initialize_params(BOGUS, &Map::new()),
-    });
-    client.send(format!("{request}\n").as_bytes());
-    let reply = client.reply(&id, after(options.limits.startup));
-    let evidence = evidence_since(client.log(), from, 6);
+    let (reply, evidence) = initialize(&mut client, &BOGUS.into(), options.limits.startup);
     for judge in &mut judges {
         let era = judge.revision().era();
         if era == Era::Handshake {
-            counter_offer(judge, &reply, &evidence, opening);
+            counter_offer(judge, BOGUS, &reply, &evidence, opening);
         } else if opening.handshake {
             for rule in [REJECTED, NAMES] {
                 judge.not_applicable(rule, "The server speaks the handshake era too.");
@@ -81,7 +76,62 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
     if let Reply::Result { result, .. } = &reply {
         offer_is_kept(run, result, opening, &mut judges);
     }
+    if opening.handshake {
+        other_versions(run, revision, opening, &mut judges);
+    }
     judges
+}
+
+/// Sends `initialize` with that version, or without one if it is null.
+fn initialize(client: &mut Client, version: &Value, patience: Duration) -> (Reply, Evidence) {
+    let from = client.log().len();
+    let id = client.fresh_id();
+    let mut params = initialize_params(BOGUS, &Map::new());
+    params["protocolVersion"] = version.clone();
+    if let (true, Some(params)) = (version.is_null(), params.as_object_mut()) {
+        params.remove("protocolVersion");
+    }
+    let request = serde_json::json!({
+        "jsonrpc": "2.0", "id": id, "method": "initialize", "params": params,
+    });
+    client.send(format!("{request}\n").as_bytes());
+    let reply = client.reply(&id, after(patience));
+    (reply, evidence_since(client.log(), from, 6))
+}
+
+/// A version newer than all gives a counter-offer as one older than all does. What is no version
+/// has any answer.
+fn other_versions(run: &Run<'_>, revision: Revision, opening: &Opening, judges: &mut [Judge]) {
+    let options = run.options;
+    let start = || {
+        let client = Client::start(&options.launch, options.limits, revision).ok();
+        client.inspect(|_| run.started_process())
+    };
+    let patience = options.limits.startup;
+    let of_handshake = |judge: &&mut Judge| judge.revision().era() == Era::Handshake;
+    let Some(mut client) = start() else { return };
+    let (reply, evidence) = initialize(&mut client, &FUTURE.into(), patience);
+    client.into_child().stop(options.limits.stop);
+    for judge in judges.iter_mut().filter(of_handshake) {
+        counter_offer(judge, FUTURE, &reply, &evidence, opening);
+    }
+    let Some(mut client) = start() else { return };
+    for version in [Value::Null, 20251125.into(), "".into()] {
+        let (reply, _) = initialize(&mut client, &version, options.limits.request);
+        let how = match reply {
+            Reply::Silence => "is not answered",
+            Reply::Gone => "ends the server",
+            _ => continue,
+        };
+        for judge in judges.iter_mut().filter(of_handshake) {
+            let note = format!("`initialize` with `protocolVersion` {version} {how}.");
+            judge.note(COUNTER, note);
+        }
+        if matches!(reply, Reply::Gone) {
+            break;
+        }
+    }
+    client.into_child().stop(options.limits.stop);
 }
 
 /// What the server offers in place of another version it must accept when it is offered.
@@ -145,7 +195,13 @@ fn silence(client: &Client, revision: Revision, judges: &mut [Judge]) {
     }
 }
 
-fn counter_offer(judge: &mut Judge, reply: &Reply, evidence: &Evidence, opening: &Opening) {
+fn counter_offer(
+    judge: &mut Judge,
+    asked: &str,
+    reply: &Reply,
+    evidence: &Evidence,
+    opening: &Opening,
+) {
     let mut broken = |rule: &str, breach, text: String| {
         judge.broken_as(rule, breach, text, evidence.clone());
     };
@@ -153,10 +209,10 @@ fn counter_offer(judge: &mut Judge, reply: &Reply, evidence: &Evidence, opening:
         Reply::Result { result, .. } => {
             let version = result.get("protocolVersion").and_then(Value::as_str);
             match version {
-                Some(BOGUS) => broken(
+                Some(version) if version == asked => broken(
                     COUNTER,
                     Breach::Fail,
-                    format!("The server accepts the version {BOGUS}, which does not exist."),
+                    format!("The server accepts the version {asked}, which does not exist."),
                 ),
                 Some(version) if Revision::parse(version).is_some() => {
                     judge.holds(COUNTER);
@@ -172,7 +228,7 @@ fn counter_offer(judge: &mut Judge, reply: &Reply, evidence: &Evidence, opening:
                 _ => broken(
                     COUNTER,
                     Breach::Fail,
-                    format!("The answer to version {BOGUS} names no version."),
+                    format!("The answer to version {asked} names no version."),
                 ),
             }
         }
@@ -190,12 +246,12 @@ fn counter_offer(judge: &mut Judge, reply: &Reply, evidence: &Evidence, opening:
         Reply::Silence => broken(
             COUNTER,
             Breach::Fail,
-            format!("`initialize` with version {BOGUS} is not answered."),
+            format!("`initialize` with version {asked} is not answered."),
         ),
         Reply::Gone => broken(
             COUNTER,
             Breach::Fail,
-            format!("`initialize` with version {BOGUS} ends the server."),
+            format!("`initialize` with version {asked} ends the server."),
         ),
     }
     judge.blocked(LATEST, COUNTER);
