@@ -171,6 +171,8 @@ pub(super) fn detect(run: &Run<'_>) -> Result<Found, Box<Fatal>> {
     } else if is_modern {
         let text = "The server knows the stateless era, but not 2026-07-28.";
         found.remarks.push(text.to_owned());
+    } else {
+        found.remarks.extend(to_the_probe(&modern.reply));
     }
     for claim in &mut found.claimed {
         claim.dual_era = is_modern && is_legacy;
@@ -178,6 +180,18 @@ pub(super) fn detect(run: &Run<'_>) -> Result<Found, Box<Fatal>> {
     found.claimed.retain(|claim| wanted(run, claim.revision));
     found.claimed.sort_by_key(|claim| claim.revision);
     Ok(found)
+}
+
+/// What a server of the handshake era does to clients that ask for the newer protocol first.
+fn to_the_probe(reply: &Reply) -> Option<String> {
+    let what = match reply {
+        Reply::Silence => "is not answered: a client that asks so first waits for its whole limit",
+        Reply::Gone => "ends the server: a client that asks so first has to start it anew",
+        _ => return None,
+    };
+    Some(format!(
+        "`server/discover` {what}. The error -32601 tells it at once."
+    ))
 }
 
 /// `server/discover` to a new process. A server of the handshake era may say nothing at all: then

@@ -242,6 +242,9 @@ pub(crate) fn serve(fault: &str) {
         if fault == "dies-on-tab" && line.contains(&b'\t') {
             std::process::exit(1);
         }
+        if fault == "dies-at-discover" && line.windows(8).any(|part| part == b"discover") {
+            std::process::exit(1);
+        }
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
             if fault == "dies-on-brackets" && line.starts_with(b"{") && line.contains(&b'[') {
                 std::process::exit(1);

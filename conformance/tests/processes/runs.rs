@@ -14,6 +14,7 @@ pub(crate) fn all() -> Vec<libtest_mimic::Trial> {
         a_death_that_is_not_seen_again_is_told,
         another_initialize_may_begin_the_ids_anew,
         an_id_that_is_used_twice_in_a_session_is_told,
+        what_the_probe_of_newer_clients_does_is_told,
     ]
 }
 
@@ -75,4 +76,17 @@ fn an_id_that_is_used_twice_in_a_session_is_told() {
     let report = run::check(&options("asks-twice", 1, &[]), &Quiet);
     let judgement = of(&report, "jsonrpc.request.id-unique");
     assert_eq!(judgement.verdict, Verdict::Fail, "{judgement:#?}");
+}
+
+fn what_the_probe_of_newer_clients_does_is_told() {
+    let told = |fault| {
+        let remarks = run::check(&options(fault, 1, &["ping.responds"]), &Quiet)
+            .target
+            .remarks;
+        remarks
+            .iter()
+            .any(|remark| remark.contains("ends the server"))
+    };
+    assert!(told("dies-at-discover"));
+    assert!(!told("healthy"));
 }
