@@ -6,6 +6,7 @@ use super::edn::Edn;
 use super::pack::PACK;
 use super::server::{Said, Server};
 use super::{Done, Profile, items, result_of, with};
+use crate::checks::exchange::shorten;
 
 const NAMES: &str = "[:find [?name ...] :where [_ :person/name ?name]]";
 
@@ -66,6 +67,7 @@ pub(super) fn bounds(profile: &mut Profile<'_>, server: &mut Server) -> Done {
         });
     }
     words(profile, server);
+    odd_texts(profile, server);
     Ok(())
 }
 
@@ -89,5 +91,26 @@ fn words(profile: &mut Profile<'_>, server: &mut Server) {
                 "\"tea\" gave {tea}, \"coffee\", which stands nowhere, gave {coffee}, \"simple\", which stands where no words are searched, gave {simple}."
             )
         });
+    }
+}
+
+/// Texts that mean something in the query language of a search engine, or nothing at all. What
+/// they find is left open, but a text is not code: whatever an agent writes is answered.
+fn odd_texts(profile: &mut Profile<'_>, server: &mut Server) {
+    let long = "tea ".repeat(2_500);
+    for text in ["a\"b", "x:y", "(z", "AND", "*", "''", "", &long] {
+        let said = server.call("recall", &json!({"text": text}));
+        let answered = matches!(said, Said::Answer(_) | Said::ToolError(_));
+        profile.rule("recall.text", answered, server, || {
+            format!(
+                "`recall` with the text {:?} gave {}; a result or an error of the tool is due.",
+                shorten(text, 60),
+                said.describe()
+            )
+        });
+        // After a text that ends the server, the others would only say so again.
+        if !answered {
+            return;
+        }
     }
 }
