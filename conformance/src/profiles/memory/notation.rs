@@ -116,13 +116,13 @@ pub(super) fn texts(profile: &mut Profile<'_>, server: &mut Server) -> Done {
 /// Commas, comments, discarded forms, escapes and signs.
 fn taken(profile: &mut Profile<'_>, server: &mut Server) {
     const RULE: &str = "edn.reads";
-    let tx = "; a turn\n[{:person/name, \"Zöe \\\"Z\\\"\",, #_:person/age #_ #_ 1 2 :person/age +7\n :person/motto \"a\\tb\\\\\"}\n #_{:person/name \"Nobody\"}] ; its end";
+    let tx = "; a turn\n[{:person/name, \"Zöe \\\"Z\\\"\",, #_:person/age #_ #_ 1 2 :person/age +7\n :person/motto \"a\\tb\\\\\\u0041\"}\n #_{:person/name \"Nobody\"}] ; its end";
     if profile
         .answer(RULE, server, "record", &json!({"tx": tx}))
         .is_some()
     {
         let query = "[:find ?name ?motto :where [?e :person/age 7] [?e :person/name ?name] [?e :person/motto ?motto]]";
-        profile.finds(RULE, server, query, "[[\"Zöe \\\"Z\\\"\" \"a\\tb\\\\\"]]");
+        profile.finds(RULE, server, query, "[[\"Zöe \\\"Z\\\"\" \"a\\tb\\\\A\"]]");
         let query = "[:find ?e :where [?e :person/name \"Nobody\"]]";
         profile.finds(RULE, server, query, "[]");
     }
@@ -131,7 +131,7 @@ fn taken(profile: &mut Profile<'_>, server: &mut Server) {
 /// The text of an answer is taken as an argument, and means the same.
 fn printed(profile: &mut Profile<'_>, server: &mut Server) {
     const RULE: &str = "edn.reads-back";
-    let motto = "\"quotes \\\" and \\\\ and\\n lines ; #_ ] Zürich\"";
+    let motto = "\"quotes \\\" and \\\\ and\\n lines ; #_ ] Zürich \u{2028}\u{feff}\u{85}\u{1d11e}\u{1b}\\u0007\"";
     let tx = format!("[{{:person/name \"Grace\" :person/motto {motto}}}]");
     if profile
         .answer(RULE, server, "record", &json!({"tx": tx}))
