@@ -109,6 +109,7 @@ pub(super) fn texts(profile: &mut Profile<'_>, server: &mut Server) -> Done {
         profile.refused("edn.arguments", server, &case.tool, &case.arguments);
     }
     taken(profile, server);
+    namespaced(profile, server);
     printed(profile, server);
     Ok(())
 }
@@ -125,6 +126,32 @@ fn taken(profile: &mut Profile<'_>, server: &mut Server) {
         profile.finds(RULE, server, query, "[[\"Zöe \\\"Z\\\"\" \"a\\tb\\\\A\"]]");
         let query = "[:find ?e :where [?e :person/name \"Nobody\"]]";
         profile.finds(RULE, server, query, "[]");
+    }
+}
+
+/// A map with a namespace before it is Clojure's, not EDN's. Who takes it has to read on behind
+/// it; who does not has to refuse the turn.
+fn namespaced(profile: &mut Profile<'_>, server: &mut Server) {
+    const RULE: &str = "edn.reads";
+    let tx = "[#:person{:name \"Mona\" :age 51} {:person/name \"Nora\"}]";
+    let said = server.call("record", &json!({"tx": tx}));
+    let taken = matches!(said, Said::Answer(_));
+    profile.rule(
+        RULE,
+        taken || matches!(said, Said::ToolError(_)),
+        server,
+        || format!("`record` of {tx} gave {}.", said.describe()),
+    );
+    for name in ["Mona", "Nora"] {
+        let query = format!(
+            "[:find [?name ...] :where [?e :person/name \"{name}\"] [?e :person/name ?name]]"
+        );
+        let wanted = if taken {
+            format!("[\"{name}\"]")
+        } else {
+            "[]".to_owned()
+        };
+        profile.finds(RULE, server, &query, &wanted);
     }
 }
 
