@@ -82,6 +82,7 @@ pub(super) fn key(profile: &mut Profile<'_>) -> Done {
     profile.rule("cache.files", !again, &server, || {
         "A file in another folder is still a hit.".to_owned()
     });
+    each_file(profile, &mut server)?;
 
     let again = hit(&mut server, "compile", &program)?;
     profile.rule("cache.tool", !again, &server, || {
@@ -100,6 +101,23 @@ pub(super) fn key(profile: &mut Profile<'_>) -> Done {
 
     lengths(profile, &mut server)?;
     server.stop(profile.options);
+    Ok(())
+}
+
+/// Of a program of several files each one counts, not the one with the entry alone.
+fn each_file(profile: &mut Profile<'_>, server: &mut Server) -> Done {
+    let program = profile.fresh("two-files")?;
+    hit(server, "compile", &program)?;
+    for path in program.files.keys() {
+        let mut changed = program.clone();
+        if let Some(text) = changed.files.get_mut(path) {
+            text.push_str(&format!("{} changed\n", profile.pack.comment));
+        }
+        let again = hit(server, "compile", &changed)?;
+        profile.rule("cache.files", !again, server, || {
+            format!("Of two files only `{path}` was changed, and the request is still a hit.")
+        });
+    }
     Ok(())
 }
 
