@@ -1,11 +1,12 @@
 //! One process of a server that a profile judges: started, greeted, called, stopped.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::checks::exchange::evidence_since;
+use crate::checks::exchange::{Exchange, Kind, Received, evidence_since};
 use crate::client::{Client, Reply};
 use crate::run::Options;
 use crate::spec::Revision;
@@ -97,16 +98,26 @@ impl Process {
         names.iter().find(|name| !named(name)).copied()
     }
 
-    /// Lines of output so far that are no JSON.
+    /// What came so far and is no message of the server's: lines that are none, objects that are
+    /// none, and responses to what was never asked or is answered already. A program that prints
+    /// JSON, or fakes a message, shows so.
     pub(super) fn strange_lines(&self) -> usize {
-        use crate::wire::{Body, Event};
-        self.client
-            .log()
-            .iter()
-            .filter(|entry| {
-                matches!(&entry.event, Event::Received(line) if !matches!(line.body, Body::Json(_)))
-            })
-            .count()
+        let (revision, log) = (self.client.revision(), self.client.log());
+        let exchange = Exchange::read(revision, log, None, Map::new());
+        let mut answered = HashSet::new();
+        let mut strange = |message: &&Received<'_>| match message.kind {
+            Kind::Unknown => true,
+            Kind::Response { request: None } => {
+                // An error without an id answers a line that could not be read.
+                message.value.get("id").is_some_and(|id| !id.is_null())
+            }
+            Kind::Response {
+                request: Some(request),
+            } => !answered.insert(request),
+            Kind::Request(_) | Kind::Notification(_) => false,
+        };
+        let messages = exchange.received.iter().filter(|m| strange(m)).count();
+        exchange.strange.len() + messages
     }
 
     /// Ends the process.
