@@ -240,6 +240,57 @@ pub(super) fn store(profile: &mut Profile<'_>) -> Done {
     Ok(())
 }
 
+/// Entries that were cut short on disk, as a full disk or a crash leaves them.
+pub(super) fn damaged(profile: &mut Profile<'_>) -> Done {
+    const RULE: &str = "cache.damaged";
+    let program = profile.fresh("prints")?;
+    for part in [2, 0] {
+        let folder = temporary()?;
+        let mut server = profile.start(&folder, &[])?;
+        let whole = server.call("jit_execute", &program.arguments());
+        server.stop(profile.options);
+        if !cut_entries(folder.path(), part)? {
+            let rule = format!("toolchain.{RULE}");
+            profile.judge.blocked(&rule, "toolchain.cache.one-file");
+            return Ok(());
+        }
+        // Another process: the first may remember what it wrote.
+        let mut server = profile.start(&folder, &[])?;
+        let again = server.call("jit_execute", &program.arguments());
+        let same = matches!((&whole, &again), (Said::Fields(a), Said::Fields(b)) if a == b);
+        profile.rule(RULE, same, &server, || {
+            format!(
+                "The entry was cut short; a miss with the result of before is due. Before: {}; now: {}.",
+                describe_whole(&whole),
+                describe_whole(&again)
+            )
+        });
+        server.stop(profile.options);
+    }
+    Ok(())
+}
+
+/// Cuts every entry to that part of its length, 0 to nothing. False if there is none.
+fn cut_entries(folder: &Path, part: u64) -> Result<bool, String> {
+    let found = entries(folder).0;
+    for (path, size) in &found {
+        std::fs::File::options()
+            .write(true)
+            .open(path)
+            .and_then(|file| file.set_len(size.checked_div(part).unwrap_or(0)))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(!found.is_empty())
+}
+
+/// A result with all its fields, anything else in a few words.
+fn describe_whole(said: &Said) -> String {
+    match said {
+        Said::Fields(fields) => Value::Object(fields.clone()).to_string(),
+        other => describe(other),
+    }
+}
+
 fn age(folder: &Path, by: Duration) -> Result<(), String> {
     for path in entries(folder).0.into_keys() {
         let then = SystemTime::now() - by;

@@ -66,7 +66,7 @@ pub(super) fn judge(
         judge,
         marks: 0,
     };
-    let parts: [(&str, Part); 13] = [
+    let parts: [(&str, Part); 14] = [
         ("toolchain.skills", tools::skills),
         ("toolchain.compile", tools::compile),
         ("toolchain.run", tools::run),
@@ -75,6 +75,7 @@ pub(super) fn judge(
         ("toolchain.cache.key", cache::key),
         ("toolchain.cache.toolchain", cache::toolchain),
         ("toolchain.cache.store", cache::store),
+        ("toolchain.cache.damaged", cache::damaged),
         ("toolchain.cache.ttl", cache::ttl),
         ("toolchain.cache.bounds", cache::bounds),
         ("toolchain.cache.off", cache::off),
