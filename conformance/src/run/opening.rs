@@ -119,17 +119,17 @@ fn other_versions(run: &Run<'_>, revision: Revision, opening: &Opening, judges: 
     for version in [Value::Null, 20251125.into(), "".into()] {
         let (reply, _) = initialize(&mut client, &version, options.limits.request);
         let how = match reply {
+            Reply::Error { .. } => continue,
+            // The next would be a second `initialize` of one session.
+            Reply::Result { .. } => break,
             Reply::Silence => "is not answered",
             Reply::Gone => "ends the server",
-            _ => continue,
         };
         for judge in judges.iter_mut().filter(of_handshake) {
             let note = format!("`initialize` with `protocolVersion` {version} {how}.");
             judge.note(COUNTER, note);
         }
-        if matches!(reply, Reply::Gone) {
-            break;
-        }
+        break;
     }
     client.into_child().stop(options.limits.stop);
 }
