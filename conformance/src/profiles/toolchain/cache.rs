@@ -82,7 +82,6 @@ pub(super) fn key(profile: &mut Profile<'_>) -> Done {
     profile.rule("cache.files", !again, &server, || {
         "A file in another folder is still a hit.".to_owned()
     });
-    each_file(profile, &mut server)?;
 
     let again = hit(&mut server, "compile", &program)?;
     profile.rule("cache.tool", !again, &server, || {
@@ -99,6 +98,7 @@ pub(super) fn key(profile: &mut Profile<'_>) -> Done {
         "Another entry of the same tree is a hit.".to_owned()
     });
 
+    each_file(profile, &mut server)?;
     lengths(profile, &mut server)?;
     server.stop(profile.options);
     Ok(())
