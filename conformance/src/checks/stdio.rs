@@ -8,7 +8,7 @@ use crate::client::Reply;
 use crate::run::Judge;
 use crate::spec::requirement::Breach;
 use crate::spec::{Era, Span};
-use crate::wire::{Body, Event};
+use crate::wire::{Body, Entry, Event, Line};
 
 pub(super) const CHECKS: &[Check] = &[Check {
     name: "stdio.large-messages",
@@ -91,6 +91,11 @@ fn output(exchange: &Exchange<'_>, judge: &mut Judge) {
             continue;
         };
         let evidence = || exchange::evidence(exchange.log, [at]);
+        if is_cut_off(exchange, at, line) {
+            let note = "The server's exit at the end of input cuts a reply short.";
+            judge.note("stdio.newline-terminated", note);
+            continue;
+        }
         if line.terminated {
             judge.holds("stdio.newline-terminated");
         } else if !line.bytes.is_empty() {
@@ -148,6 +153,20 @@ fn output(exchange: &Exchange<'_>, judge: &mut Judge) {
             },
         }
     }
+}
+
+/// Whether the line is a reply, or half of one, that the end of input overtook. Nothing says that a
+/// request which is under way then is still answered.
+fn is_cut_off(exchange: &Exchange<'_>, at: usize, line: &Line) -> bool {
+    let whole_reply = |value: &Value| value.get("id").is_some() && value.get("method").is_none();
+    let of_a_reply = match &line.body {
+        Body::Json(json) => whole_reply(&json.value),
+        Body::NotJson(_) => line.bytes.starts_with(b"{"),
+        _ => false,
+    };
+    let before = exchange.log.iter().take(at);
+    let closed = |entry: &Entry| matches!(entry.event, Event::InputClosed);
+    !line.terminated && of_a_reply && before.rev().any(closed)
 }
 
 /// A line that is JSON: is it a message, or an array of them?
