@@ -135,7 +135,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
         run_check(run, &mut shared, check, &mut facts, &mut judge);
     }
     let survived = shared.live.is_some();
-    let due = (shared.live.as_mut()).map(|client| due_at_the_end(client, facts.quick.first()));
+    let due = shared.live.as_mut().map(due_at_the_end);
     let last = shared.finished.len();
     shared.retire();
     if survived {
@@ -564,19 +564,12 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
 /// answered all of so many.
 const LAST_REQUESTS: usize = 20;
 
-/// Asks cheap things right before the end of input, and last a quick tool if one is known; gives
-/// the ids.
-fn due_at_the_end(client: &mut Client, quick: Option<&(String, Map<String, Value>)>) -> Vec<Value> {
-    let cheap = client.cheap_method();
+/// Asks cheap things right before the end of input; gives the ids.
+fn due_at_the_end(client: &mut Client) -> Vec<Value> {
+    let method = client.cheap_method();
     let ids: Vec<Value> = (0..LAST_REQUESTS).map(|_| client.fresh_id()).collect();
-    for (at, id) in ids.iter().enumerate() {
-        match quick.filter(|_| at + 1 == LAST_REQUESTS) {
-            Some((tool, arguments)) => {
-                let params = json!({"name": tool, "arguments": arguments});
-                client.post(id.clone(), "tools/call", Some(params));
-            }
-            None => client.post(id.clone(), cheap, None),
-        }
+    for id in &ids {
+        client.post(id.clone(), method, None);
     }
     ids
 }
