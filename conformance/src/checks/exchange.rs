@@ -61,8 +61,11 @@ pub enum SentKind {
         /// Its params, or null.
         params: Value,
     },
-    /// Our answer to a request of the server.
-    Response,
+    /// Our answer to a request of the server, or one that it never asked for.
+    Response {
+        /// Its id.
+        id: Value,
+    },
     /// A JSON array: its elements follow as lines of their own.
     Batch,
     /// Anything else: the server owes it nothing. Ids that stand in it may come back.
@@ -416,7 +419,7 @@ fn sent_kind(value: &Value) -> SentKind {
             method: method.clone(),
             params,
         },
-        (None, Some(_)) if has("result") || has("error") => SentKind::Response,
+        (None, Some(id)) if has("result") || has("error") => SentKind::Response { id: id.clone() },
         _ => odd(),
     }
 }

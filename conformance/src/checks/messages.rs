@@ -409,7 +409,8 @@ fn stray(
         _ => false,
     });
     let from_odd = exchange.sent.iter().any(|sent| {
-        matches!(&sent.kind, SentKind::Odd { id: Some(theirs) } if same_text(theirs, &id) || *theirs == id)
+        matches!(&sent.kind, SentKind::Odd { id: Some(theirs) } | SentKind::Response { id: theirs }
+            if same_text(theirs, &id) || *theirs == id)
     });
     if from_odd {
         // It read the id of a broken message: fair.

@@ -510,8 +510,8 @@ fn call(ctx: &mut Context<'_>) {
     }
 }
 
-/// Calls that are made at once. Clients do so with a few.
-const AT_ONCE: usize = 10;
+/// Calls that are made at once: as many as clients make. Some tools take no more in one go.
+const AT_ONCE: usize = 5;
 
 /// A call that succeeds alone succeeds beside others of its kind, and each is answered: the
 /// observers count the replies.
@@ -521,47 +521,53 @@ fn parallel_calls(ctx: &mut Context<'_>) {
         return;
     };
     let from = ctx.client.log().len();
-    let until = Instant::now() + ctx.client.limits().request;
     let ids: Vec<Value> = (0..AT_ONCE).map(|_| ctx.client.fresh_id()).collect();
     for id in &ids {
         ctx.client
             .post(id.clone(), "tools/call", Some(params.clone()));
     }
-    let replies: Vec<Reply> = ids.iter().map(|id| ctx.client.reply(id, until)).collect();
-    if replies.contains(&Reply::Silence) || replies.contains(&Reply::Gone) {
-        // Counted by the observers; once more in a new process before it is believed.
-        ctx.doubtful = true;
-        return;
+    let mut replies = Vec::new();
+    for id in &ids {
+        // A tool may hold calls back so as not to be a burden to others: each has its time.
+        let until = Instant::now() + ctx.client.limits().request;
+        let reply = ctx.client.reply(id, until);
+        if matches!(reply, Reply::Silence | Reply::Gone) {
+            // Counted by the observers; once more in a new process before it is believed.
+            ctx.doubtful = true;
+            return;
+        }
+        replies.push(reply);
     }
     let evidence = ctx.evidence_from(from);
-    let name = params["name"].as_str().unwrap_or_default();
-    let of = |what: &str, count: usize| {
-        format!("`{name}` succeeds alone; of {AT_ONCE} calls at once {count} gave {what}.")
-    };
-    let refused = |reply: &&Reply| matches!(reply, Reply::Error { .. });
-    let refused = replies.iter().filter(refused).count();
-    let failed = |reply: &&Reply| reply.result().is_some_and(is_error);
+    // No error of the call itself, as it succeeds alone. Others say that the server has enough to do.
+    let of_the_call = |reply: &&Reply| matches!(reply.code(), Some(-32602 | -32601));
+    let lost = replies.iter().filter(of_the_call).count();
+    let failed = |reply: &&Reply| reply.result().is_none_or(is_error);
     let failed = replies.iter().filter(failed).count();
-    if refused > 0 && succeeds(ctx, &params).is_some() {
-        let message = of("a JSON-RPC error", refused);
-        ctx.judge.broken_as(RULE, Breach::Warn, message, evidence);
+    let name = params["name"].as_str().unwrap_or_default();
+    let text = format!("`{name}` succeeds alone; of {AT_ONCE} calls at once {failed} failed.");
+    if lost > 0 && succeeds(ctx, &params).is_some() {
+        ctx.judge.broken_as(RULE, Breach::Warn, text, evidence);
     } else if failed > 0 {
-        ctx.judge
-            .note_only(RULE, of("a result with `isError`", failed));
+        ctx.judge.note_only(RULE, text);
     }
 }
 
 /// The params of a call that succeeds, so quickly that many of them take no time that counts.
 fn quick_success(ctx: &mut Context<'_>) -> Option<Value> {
+    /// Tools that are tried when no check has called any yet.
+    const TRIED: usize = 3;
     let most = ctx.client.limits().request / 2 / u32::try_from(AT_ONCE).ok()?;
-    ctx.facts
-        .quick
-        .clone()
-        .into_iter()
-        .find_map(|(name, arguments)| {
-            let params = json!({"name": name, "arguments": arguments});
-            (succeeds(ctx, &params)? < most).then_some(params)
-        })
+    let mut calls = ctx.facts.quick.clone();
+    if calls.is_empty() {
+        let tools = ctx.callable_tools();
+        let call = |tool: &Value| Some((tool_name(tool).to_owned(), example::arguments(tool)?));
+        calls = tools.iter().filter_map(call).take(TRIED).collect();
+    }
+    calls.into_iter().find_map(|(name, arguments)| {
+        let params = json!({"name": name, "arguments": arguments});
+        (succeeds(ctx, &params)? < most).then_some(params)
+    })
 }
 
 /// How long a call takes, if it succeeds.
