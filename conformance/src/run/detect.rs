@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::session::{after, last_lines};
 use super::{Judge, Run};
 use crate::checks::Facts;
-use crate::checks::exchange::{Exchange, Kind, evidence_since, shorten};
+use crate::checks::exchange::{Exchange, Kind, Received, evidence_since, shorten};
 use crate::client::{Client, Reply, initialize_params};
 use crate::spec::{Era, Revision};
 use crate::verdict::{Evidence, Fatal};
@@ -56,6 +56,8 @@ pub(super) struct Found {
     pub startup: Duration,
     /// Whether the server answers `initialize` at all, judged or not.
     pub handshake: bool,
+    /// The id of a response to `server/discover` that is not the request's.
+    pub stray: Option<(Value, Evidence)>,
 }
 
 /// What the opening checks need to know.
@@ -64,6 +66,7 @@ pub(super) struct Opening {
     pub startup: Duration,
     pub handshake: bool,
     pub discovered: Vec<String>,
+    pub stray: Option<(Value, Evidence)>,
 }
 
 impl Found {
@@ -82,6 +85,7 @@ impl Found {
             revisions: self.claimed.iter().map(|claim| claim.revision).collect(),
             startup: self.startup,
             handshake: self.handshake,
+            stray: self.stray.clone(),
             discovered: self
                 .claimed
                 .iter()
@@ -172,7 +176,10 @@ pub(super) fn detect(run: &Run<'_>) -> Result<Found, Box<Fatal>> {
         let text = "The server knows the stateless era, but not 2026-07-28.";
         found.remarks.push(text.to_owned());
     } else {
-        found.remarks.extend(to_the_probe(&modern.reply));
+        found.stray = stray(&modern);
+        let answered = found.stray.is_some();
+        let remark = to_the_probe(&modern.reply).filter(|_| !answered);
+        found.remarks.extend(remark);
     }
     for claim in &mut found.claimed {
         claim.dual_era = is_modern && is_legacy;
@@ -192,6 +199,16 @@ fn to_the_probe(reply: &Reply) -> Option<String> {
     Some(format!(
         "`server/discover` {what}. The error -32601 tells it at once."
     ))
+}
+
+/// A response to the probe under an id that it did not have.
+fn stray(greeted: &Greeted) -> Option<(Value, Evidence)> {
+    let log = greeted.client.log();
+    let exchange = Exchange::read(greeted.client.revision(), log, None, Map::new());
+    let is_stray = |m: &&Received<'_>| m.kind == Kind::Response { request: None };
+    let message = exchange.received.iter().find(is_stray)?;
+    let id = message.value.get("id").cloned().unwrap_or_default();
+    Some((id, exchange.evidence(message)))
 }
 
 /// `server/discover` to a new process. A server of the handshake era may say nothing at all: then
@@ -393,8 +410,7 @@ fn refusal(
     message: String,
     client: Client,
 ) -> Hopeless {
-    let patience = run.options.limits.stop.min(Duration::from_secs(1));
-    let ended = client.into_child().stop(patience);
+    let ended = run.put_away(client);
     let mut evidence = evidence_since(&ended.log, 0, 12);
     evidence.stderr = last_lines(&ended.stderr, 12);
     let mut judge = Judge::new(revision);
@@ -442,9 +458,7 @@ fn nobody_there(run: &Run<'_>, modern: Greeted, legacy: Greeted) -> Result<Hopel
         client.child().wait(after(Duration::from_millis(500)));
     }
     let ended_itself = client.child().exited();
-    let ended = client
-        .into_child()
-        .stop(limits.stop.min(Duration::from_secs(1)));
+    let ended = run.put_away(client);
     if let Some(hopeless) = broken_greeting(&legacy.reply, &ended.log, limits.request) {
         return Ok(hopeless);
     }

@@ -2,6 +2,7 @@
 
 mod coverage;
 mod detect;
+mod first_steps;
 mod hints;
 mod judge;
 mod opening;
@@ -15,9 +16,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::checks::{self, Session};
+use crate::client::Client;
 use crate::spec::{Requirement, Revision, requirement};
 use crate::verdict::{Judgement, Report, Verdict};
-use crate::wire::{Launch, Limits};
+use crate::wire::{Ended, Launch, Limits};
 
 pub use coverage::{Coverage, coverage};
 pub use hints::{Does, Hints, Occasion, wanted};
@@ -116,6 +118,12 @@ impl<'a> Run<'a> {
 
     fn started_process(&self) {
         self.processes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Ends a process whose end is not judged: one that outstays its input costs little so.
+    fn put_away(&self, client: Client) -> Ended {
+        let patience = self.options.limits.stop.min(Duration::from_secs(1));
+        client.into_child().stop(patience)
     }
 
     fn out_of_time(&self) -> bool {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::detect::Opening;
 use super::session::after;
-use super::{Judge, Run};
+use super::{Judge, Run, first_steps};
 use crate::checks::exchange::{Exchange, Kind, evidence_since};
 use crate::client::{Client, Reply, initialize_params};
 use crate::spec::requirement::Breach;
@@ -26,6 +26,18 @@ const COUNTER: &str = "lifecycle.version.counter-offer";
 const LATEST: &str = "lifecycle.version.counter-offer-latest";
 const REJECTED: &str = "versioning.initialize-rejected";
 const NAMES: &str = "versioning.initialize-names-versions";
+const ID: &str = "jsonrpc.response.id-echo";
+const RULES: &[&str] = &[
+    SILENT,
+    ECHO,
+    COUNTER,
+    LATEST,
+    REJECTED,
+    NAMES,
+    ID,
+    first_steps::SURVIVE,
+    first_steps::UTF8,
+];
 
 /// Judges the opening; one judge for each revision.
 pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
@@ -34,7 +46,7 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
     for judge in &mut judges {
         judge.enter("opening");
     }
-    if judges.is_empty() || !run.wants(&[SILENT, ECHO, COUNTER, LATEST, REJECTED, NAMES]) {
+    if judges.is_empty() || !run.wants(RULES) {
         return judges;
     }
     let options = run.options;
@@ -72,14 +84,25 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
             initialize_rejected(judge, &reply, &evidence, opening);
         }
     }
-    client.into_child().stop(options.limits.stop);
-    if let Reply::Result { result, .. } = &reply {
-        offer_is_kept(run, result, opening, &mut judges);
-    }
+    run.put_away(client);
+    offers_are_kept(run, &reply, opening, &mut judges);
     if opening.handshake {
         other_versions(run, revision, opening, &mut judges);
     }
+    if let Some((id, evidence)) = &opening.stray {
+        stray(id, evidence, &mut judges);
+    }
+    first_steps::judge(run, revision, &mut judges);
     judges
+}
+
+/// A server that knows no `server/discover` can read its id all the same. It is nothing that such
+/// a server need expect: a warning.
+fn stray(id: &Value, evidence: &Evidence, judges: &mut [Judge]) {
+    let text = format!("`server/discover` is answered with the id {id}, which it did not have.");
+    for judge in judges {
+        judge.broken_as(ID, Breach::Warn, text.as_str(), evidence.clone());
+    }
 }
 
 /// Sends `initialize` with that version, or without one if it is null.
@@ -111,7 +134,7 @@ fn other_versions(run: &Run<'_>, revision: Revision, opening: &Opening, judges: 
     let of_handshake = |judge: &&mut Judge| judge.revision().era() == Era::Handshake;
     let Some(mut client) = start() else { return };
     let (reply, evidence) = initialize(&mut client, &FUTURE.into(), patience);
-    client.into_child().stop(options.limits.stop);
+    run.put_away(client);
     for judge in judges.iter_mut().filter(of_handshake) {
         counter_offer(judge, FUTURE, &reply, &evidence, opening);
     }
@@ -131,19 +154,39 @@ fn other_versions(run: &Run<'_>, revision: Revision, opening: &Opening, judges: 
         }
         break;
     }
-    client.into_child().stop(options.limits.stop);
+    run.put_away(client);
 }
 
-/// What the server offers in place of another version it must accept when it is offered.
-fn offer_is_kept(run: &Run<'_>, offer: &Value, opening: &Opening, judges: &mut [Judge]) {
-    let version = crate::checks::negotiated(offer).and_then(Revision::parse);
-    let Some(version) = version.filter(|v| v.era() == Era::Handshake) else {
-        return;
+/// What the server offers in place of another version, or lists as supported, it must accept when
+/// it is offered.
+fn offers_are_kept(run: &Run<'_>, reply: &Reply, opening: &Opening, judges: &mut [Judge]) {
+    let offered = reply.result().and_then(crate::checks::negotiated);
+    let offered = offered.map(|version| (version, format!("offers {version} in place of {BOGUS}")));
+    let refusal = match reply {
+        Reply::Error { error, .. } => error.pointer("/data/supported").and_then(Value::as_array),
+        _ => None,
     };
-    // Those that it speaks it has accepted already.
-    if opening.revisions.contains(&version) {
-        return;
+    let in_refusal = refusal.into_iter().flatten().filter_map(Value::as_str);
+    let listed = opening.discovered.iter().map(String::as_str);
+    // A revision that the user does not name was not asked for, whatever the list says.
+    let all = run.options.revisions.is_none() && opening.handshake;
+    let listed = in_refusal.chain(listed).filter(|_| all);
+    let listed = listed.map(|version| (version, format!("lists {version} as supported")));
+    let mut seen = Vec::new();
+    for (version, how) in offered.into_iter().chain(listed) {
+        let Some(version) = Revision::parse(version) else {
+            continue;
+        };
+        // Those that it speaks it has accepted already.
+        let is_new = !opening.revisions.contains(&version) && !seen.contains(&version);
+        if is_new && version.era() == Era::Handshake {
+            seen.push(version);
+            is_kept(run, version, &how, judges);
+        }
     }
+}
+
+fn is_kept(run: &Run<'_>, version: Revision, how: &str, judges: &mut [Judge]) {
     let options = run.options;
     let Ok(mut client) = Client::start(&options.launch, options.limits, version) else {
         return;
@@ -151,17 +194,14 @@ fn offer_is_kept(run: &Run<'_>, offer: &Value, opening: &Opening, judges: &mut [
     run.started_process();
     let reply = client.hello();
     let evidence = evidence_since(client.log(), 0, 6);
-    client.into_child().stop(options.limits.stop);
-    let accepts = matches!(&reply, Reply::Result { result, .. }
-        if crate::checks::negotiated(result) == Some(version.as_str()));
+    run.put_away(client);
+    let accepts = reply.result().and_then(crate::checks::negotiated) == Some(version.as_str());
     let handshake = |judge: &&mut Judge| judge.revision().era() == Era::Handshake;
     for judge in judges.iter_mut().filter(handshake) {
         if accepts {
             judge.holds(ECHO);
         } else {
-            let text = format!(
-                "The server offers {version} in place of {BOGUS}, but does not accept it from the client."
-            );
+            let text = format!("The server {how}, but does not accept it from the client.");
             judge.broken(ECHO, text, evidence.clone());
         }
     }

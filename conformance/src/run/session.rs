@@ -42,6 +42,8 @@ pub(super) struct Slot<'a> {
     finished: Vec<Finished>,
     /// A new process did not answer the first cheap request: nothing more is asked of any.
     deaf: bool,
+    /// How many processes did not end with their input within the limit.
+    outstayed: usize,
 }
 
 impl<'a> Slot<'a> {
@@ -53,6 +55,7 @@ impl<'a> Slot<'a> {
             live: None,
             finished: Vec::new(),
             deaf: false,
+            outstayed: 0,
         }
     }
 
@@ -68,6 +71,12 @@ impl<'a> Slot<'a> {
             self.live = Some(client);
         }
         self.live.as_mut()
+    }
+
+    /// Takes over what another place found out of the server.
+    fn learn_from(&mut self, other: &Slot<'_>) {
+        self.deaf = other.deaf;
+        self.outstayed = other.outstayed;
     }
 
     fn start(&self) -> Option<Client> {
@@ -101,8 +110,13 @@ impl<'a> Slot<'a> {
     }
 
     fn retire_one(&mut self, client: Client) {
-        let patience = self.run.options.limits.stop;
-        let ended = client.into_child().stop(patience);
+        // Once two have had the whole limit it is known what the others would do with it.
+        let ended = match self.outstayed {
+            0 | 1 => client.into_child().stop(self.run.options.limits.stop),
+            _ => self.run.put_away(client),
+        };
+        let outstayed = matches!(ended.by, EndedBy::Term | EndedBy::Kill);
+        self.outstayed += usize::from(outstayed);
         self.finished.push(Finished {
             ended,
             client: self.declare.clone(),
@@ -146,7 +160,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
         answered_at_the_end(last, &due, &mut judge);
     }
 
-    rough.deaf = shared.deaf;
+    rough.learn_from(&shared);
     if let Some(early) = early.filter(|_| !rough.deaf) {
         before_initialized(early, &mut rough, &mut judge);
     }
@@ -156,7 +170,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     rough.retire();
 
     let mut able = Slot::new(run, revision, checks::able_client(revision));
-    able.deaf = shared.deaf;
+    able.learn_from(&shared);
     if !able.deaf && !facts.occasions.is_empty() {
         leave_out_unlisted(&mut able, &mut facts);
     }
@@ -170,7 +184,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     able.retire();
 
     let mut own = Slot::new(run, revision, Map::new());
-    own.deaf = shared.deaf;
+    own.learn_from(&shared);
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Own)) {
         run_check(run, &mut own, check, &mut facts, &mut judge);
         own.retire();
@@ -553,6 +567,10 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
         _ => format!(
             "The server does not exit within {limit} s of the end of its input; TERM ended it."
         ),
+    };
+    let message = match last.ended.busy {
+        true => format!("{message} Meanwhile it keeps a processor busy."),
+        false => message,
     };
     let evidence = evidence_since(&last.ended.log, last.ended.log.len().saturating_sub(4), 6);
     for rule in RULES {

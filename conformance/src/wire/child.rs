@@ -196,17 +196,19 @@ impl Child {
         let asked = self.close_asked.is_some();
         self.close_input();
         self.shared.tell(|state| state.stopping = true);
+        let mut busy = false;
         let by = match (before, asked) {
             (true, false) => EndedBy::Itself,
             (true, true) => EndedBy::EndOfInput,
-            _ if self.ends(patience) => EndedBy::EndOfInput,
+            _ if self.ends(patience / 2) => EndedBy::EndOfInput,
+            _ if self.ends_or_is_busy(patience / 2, &mut busy) => EndedBy::EndOfInput,
             _ if self.signalled(Signal::TERM, patience) => EndedBy::Term,
             _ => {
                 self.signalled(Signal::KILL, KILLED);
                 EndedBy::Kill
             }
         };
-        self.end(by)
+        self.end(by, busy)
     }
 
     /// KILL to the group at once, and reap.
@@ -216,11 +218,20 @@ impl Child {
             None => EndedBy::Kill,
         };
         self.signalled(Signal::KILL, KILLED);
-        self.end(by)
+        self.end(by, false)
     }
 
     fn ends(&mut self, patience: Duration) -> bool {
         self.wait(Instant::now() + patience).is_some()
+    }
+
+    /// As [`Child::ends`]; `busy` tells whether the group used up half of a processor meanwhile.
+    fn ends_or_is_busy(&mut self, patience: Duration, busy: &mut bool) -> bool {
+        let before = processor_time(self.group);
+        let ends = self.ends(patience);
+        let used = processor_time(self.group).saturating_sub(before);
+        *busy = !ends && used >= patience / 2;
+        ends
     }
 
     fn signalled(&mut self, signal: Signal, patience: Duration) -> bool {
@@ -229,7 +240,7 @@ impl Child {
         self.ends(patience)
     }
 
-    fn end(mut self, by: EndedBy) -> Ended {
+    fn end(mut self, by: EndedBy, busy: bool) -> Ended {
         let left_behind = self.reap();
         let exit = self.shared.lock().exit;
         let asked = self.close_asked.unwrap_or_default();
@@ -243,6 +254,7 @@ impl Child {
                 (_, Some((_, at))) => at.saturating_sub(asked),
                 (_, None) => self.started.elapsed().saturating_sub(asked),
             },
+            busy,
             left_behind,
         }
     }
@@ -348,20 +360,31 @@ fn outlived(group: Pid) -> bool {
 /// Whether the group has only members that are dead and wait for their parent: in a container
 /// nobody may ever reap them.
 fn only_zombies(group: Pid) -> bool {
-    let Ok(processes) = Path::new("/proc").read_dir() else {
-        return false;
-    };
+    let dead = |fields: &Vec<String>| matches!(fields[0].as_str(), "Z" | "X");
+    members(group).is_some_and(|members| members.iter().all(dead))
+}
+
+/// The processor time that the group's members have used so far; zero where it cannot be seen.
+fn processor_time(group: Pid) -> Duration {
+    /// User and system time: fields 14 and 15 of the line, of which two are not among ours.
+    const TIMES: std::ops::RangeInclusive<usize> = 11..=12;
+    let members = members(group).unwrap_or_default();
+    let times = members.iter().filter_map(|fields| fields.get(TIMES));
+    let ticks: u64 = times.flatten().filter_map(|t| t.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second().max(1))
+}
+
+/// What `/proc` says of each process of the group, from its state on; nothing where there is no
+/// `/proc`.
+fn members(group: Pid) -> Option<Vec<Vec<String>>> {
     let group = group.as_raw_nonzero().to_string();
-    processes.flatten().all(|process| {
-        let Ok(stat) = std::fs::read_to_string(process.path().join("stat")) else {
-            return true;
-        };
+    let processes = Path::new("/proc").read_dir().ok()?.flatten();
+    let stats = processes.filter_map(|process| {
+        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
         // `pid (name) state ppid pgrp …`; the name may hold anything.
-        let mut fields = stat
-            .rsplit_once(") ")
-            .map_or("", |(_, rest)| rest)
-            .split(' ');
-        let state = fields.next();
-        fields.nth(1) != Some(group.as_str()) || matches!(state, Some("Z" | "X"))
-    })
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let fields: Vec<String> = rest.split(' ').map(str::to_owned).collect();
+        (fields.get(2) == Some(&group)).then_some(fields)
+    });
+    Some(stats.collect())
 }

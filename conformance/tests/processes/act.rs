@@ -69,6 +69,12 @@ pub(crate) fn act(name: &str) {
             say("ready\n");
             sleep(FOREVER);
         }
+        "spins" => {
+            say("ready\n");
+            loop {
+                std::hint::spin_loop();
+            }
+        }
         "ends-on-term" => {
             say("ready\n");
             sleep(FOREVER);

@@ -17,6 +17,7 @@ pub(crate) fn all() -> Vec<libtest_mimic::Trial> {
         a_flood_of_output_is_bounded,
         a_program_that_ignores_end_of_input_and_term_is_killed,
         a_program_that_ignores_end_of_input_ends_on_term,
+        a_program_that_spins_at_the_end_of_input_is_told_from_one_that_waits,
         a_child_that_keeps_the_pipe_does_not_delay_the_end_and_is_killed,
         a_child_outside_the_group_does_not_delay_the_end,
         half_a_line_is_told_at_the_end,
@@ -143,7 +144,22 @@ fn a_program_that_ignores_end_of_input_and_term_is_killed() {
 fn a_program_that_ignores_end_of_input_ends_on_term() {
     let mut child = spawn("ends-on-term");
     assert_eq!(next(&mut child), "ready");
-    assert_eq!(child.stop(PATIENCE).by, EndedBy::Term);
+    let ended = child.stop(PATIENCE);
+    assert_eq!(ended.by, EndedBy::Term);
+    assert!(!ended.busy);
+}
+
+fn a_program_that_spins_at_the_end_of_input_is_told_from_one_that_waits() {
+    if !cfg!(target_os = "linux") {
+        return;
+    }
+    // On a busy machine it may get its share of a processor only now and then.
+    let busy = |_| {
+        let mut child = spawn("spins");
+        assert_eq!(next(&mut child), "ready");
+        child.stop(2 * PATIENCE).busy
+    };
+    assert!((0..20).any(busy));
 }
 
 fn a_child_that_keeps_the_pipe_does_not_delay_the_end_and_is_killed() {
