@@ -258,7 +258,7 @@ fn answered_meanwhile(
     match (quick_at, slow_at) {
         (Some(_), None) => {
             BUSY.iter().for_each(|rule| ctx.judge.holds(rule));
-            return true;
+            return none_is_lost(ctx);
         }
         (None, _) => {
             ctx.settle(&BUSY, cheap, from, quick);
@@ -289,6 +289,24 @@ fn answered_meanwhile(
     let why = format!("{occasion} was over before it could be cancelled.");
     ctx.not_applicable(&[STOP, SILENT[0], SILENT[1]], &why);
     false
+}
+
+/// Many cheap requests beside something slow: a server that lends its output to what it runs loses
+/// replies meanwhile. False when one is not answered.
+fn none_is_lost(ctx: &mut Context<'_>) -> bool {
+    const MANY: usize = 10;
+    let cheap = ctx.client.cheap_method();
+    let from = ctx.client.log().len();
+    let ids: Vec<Value> = (0..MANY).map(|_| ctx.client.fresh_id()).collect();
+    for id in &ids {
+        ctx.client.post(id.clone(), cheap, None);
+    }
+    ids.iter().all(|id| {
+        let until = ctx.client.deadline();
+        let reply = ctx.client.reply(id, until);
+        let blocked = [STOP, SILENT[0], SILENT[1]];
+        !matches!(ctx.settle(&blocked, cheap, from, reply), Answer::None)
+    })
 }
 
 /// What shows the work does not change any more.

@@ -89,6 +89,14 @@ fn complete(ctx: &mut Context<'_>) {
                     evidence,
                 );
             }
+            let total = result.pointer("/completion/total").and_then(Value::as_u64);
+            let has_more = result.pointer("/completion/hasMore") == Some(&Value::Bool(true));
+            if let Some(total) = total.filter(|total| *total > count as u64 && !has_more) {
+                let text = format!(
+                    "A completion holds {count} of {total} values, and `hasMore` is not true."
+                );
+                ctx.judge.note(SHAPE, text);
+            }
         }
         Answer::Error { error, .. } => {
             let evidence = ctx.evidence_from(from);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::exchange::{Exchange, Kind, Received, SentKind};
+use super::exchange::{Exchange, Kind, Received, Sent, SentKind};
 use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::client::Reply;
 use crate::run::Judge;
@@ -249,7 +249,7 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
             }
         }
     }
-    unanswered(exchange, &count, judge);
+    unanswered(exchange, &count, &asked, judge);
     let cancelled = cancelled(exchange);
     for (index, messages) in count {
         let SentKind::Request { id, .. } = &exchange.sent[index].kind else {
@@ -279,11 +279,15 @@ fn responses(exchange: &Exchange<'_>, judge: &mut Judge) {
 
 /// Where requests were sent that got no reply under their id.
 fn lost_requests(exchange: &Exchange<'_>) -> Vec<usize> {
-    let answered: HashSet<usize> = exchange
+    let id_of = |sent: &Sent| match &sent.kind {
+        SentKind::Request { id, .. } => Some(id.to_string()),
+        _ => None,
+    };
+    let answered: HashSet<String> = exchange
         .received
         .iter()
         .filter_map(|message| match message.kind {
-            Kind::Response { request } => request,
+            Kind::Response { request } => id_of(&exchange.sent[request?]),
             _ => None,
         })
         .collect();
@@ -291,13 +295,17 @@ fn lost_requests(exchange: &Exchange<'_>) -> Vec<usize> {
     let cancelled = cancelled(exchange);
     // The reply to the last one may still be on its way.
     let last = exchange.sent.last().map_or(0, |sent| sent.at);
-    let requests = exchange.sent.iter().enumerate().filter(|(index, sent)| {
-        matches!(&sent.kind, SentKind::Request { id, method, .. }
-            if method != "subscriptions/listen" && !cancelled.contains(&id.to_string()))
-            && !answered.contains(index)
+    let requests = exchange.sent.iter().filter(|sent| {
+        let SentKind::Request { id, method, .. } = &sent.kind else {
+            return false;
+        };
+        let id = id.to_string();
+        method != "subscriptions/listen"
+            && !cancelled.contains(&id)
+            && !answered.contains(&id)
             && sent.at < last
     });
-    requests.map(|(_, sent)| sent.at).collect()
+    requests.map(|sent| sent.at).collect()
 }
 
 /// Shorter lines than this every server reads; longer ones have a rule of their own.
@@ -338,6 +346,7 @@ fn cancelled(exchange: &Exchange<'_>) -> HashSet<String> {
 fn unanswered(
     exchange: &Exchange<'_>,
     answered: &HashMap<usize, Vec<&Received<'_>>>,
+    asked: &HashMap<String, usize>,
     judge: &mut Judge,
 ) {
     let cancelled = cancelled(exchange);
@@ -357,7 +366,9 @@ fn unanswered(
             .sent
             .iter()
             .any(|other| other.at == sent.at && matches!(other.kind, SentKind::Batch));
-        if waited && !open && !long && !batched && !answered.contains_key(&index) {
+        // Which of two requests under one id a reply belongs to nobody can say.
+        let twice = asked.get(&id.to_string()).is_some_and(|times| *times > 1);
+        if waited && !open && !long && !batched && !twice && !answered.contains_key(&index) {
             judge.broken(
                 "jsonrpc.response.exactly-one",
                 format!("`{method}` with id {id} was never answered."),
@@ -391,7 +402,7 @@ fn stray(
                 sent.at < message.at && matches!(sent.kind, SentKind::Notification { .. })
             });
             let lines = before.map(|sent| sent.at).into_iter().chain([message.at]);
-            let known = |sent: &super::exchange::Sent| matches!(&sent.kind, SentKind::Notification { method, .. } if !method.starts_with("notifications/"));
+            let known = |sent: &Sent| matches!(&sent.kind, SentKind::Notification { method, .. } if !method.starts_with("notifications/"));
             let rule = match before {
                 Some(sent) if known(sent) => "jsonrpc.notification.idless-request",
                 _ => "jsonrpc.notification.no-response",

@@ -28,6 +28,13 @@ pub(super) const CHECKS: &[Check] = &[
         session: Session::Rough,
         run: Run::Code(null_id),
     },
+    Check {
+        name: "robustness.one-id-twice",
+        requirements: &["jsonrpc.parse-error.survive"],
+        span: Span::ALL,
+        session: Session::Rough,
+        run: Run::Code(one_id_twice),
+    },
 ];
 
 /// Sends a line, then a valid request. False when that one is not answered.
@@ -56,10 +63,7 @@ fn error_codes(ctx: &Context<'_>, from: usize) -> Vec<i64> {
 
 fn malformed_lines(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.parse-error.reply";
-    blank_lines(ctx);
-    lenient_json(ctx);
-    lone_surrogate(ctx);
-    if ctx.doubtful {
+    if !(blank_lines(ctx) && lenient_json(ctx) && lone_surrogate(ctx)) {
         ctx.judge.blocked(RULE, "jsonrpc.parse-error.survive");
         return;
     }
@@ -111,8 +115,9 @@ fn malformed_lines(ctx: &mut Context<'_>) {
     }
 }
 
-/// Lines that are empty say nothing, and nothing is to be said to them.
-fn blank_lines(ctx: &mut Context<'_>) {
+/// Lines that are empty say nothing, and nothing is to be said to them. False, here and below, when
+/// the server is not there any more.
+fn blank_lines(ctx: &mut Context<'_>) -> bool {
     const RULE: &str = "jsonrpc.parse-error.reply";
     for (line, what) in [
         (&b""[..], "an empty line"),
@@ -120,17 +125,18 @@ fn blank_lines(ctx: &mut Context<'_>) {
     ] {
         let from = ctx.client.log().len();
         if !survives(ctx, line, what) {
-            return;
+            return false;
         }
         if let Some(code) = error_codes(ctx, from).first() {
             ctx.judge
                 .note(RULE, format!("{what} is answered with error {code}."));
         }
     }
+    true
 }
 
 /// Values that many readers take for JSON, which they are not. None of them is to be served.
-fn lenient_json(ctx: &mut Context<'_>) {
+fn lenient_json(ctx: &mut Context<'_>) -> bool {
     const RULE: &str = "jsonrpc.parse-error.reply";
     for word in ["NaN", "Infinity", "01"] {
         let id = json!(format!("touchstone-{word}"));
@@ -140,7 +146,7 @@ fn lenient_json(ctx: &mut Context<'_>) {
         let from = ctx.client.log().len();
         let what = format!("{word} as a value");
         if !survives(ctx, line.replace("\"$\"", word).as_bytes(), &what) {
-            return;
+            return false;
         }
         let served =
             |message: &Value| message.get("id") == Some(&id) && message.get("result").is_some();
@@ -151,18 +157,19 @@ fn lenient_json(ctx: &mut Context<'_>) {
             );
         }
     }
+    true
 }
 
 /// Half a surrogate pair is JSON by its grammar, though no text can hold it: whatever is made of a
 /// tool's argument with one, the next request is answered.
-fn lone_surrogate(ctx: &mut Context<'_>) {
+fn lone_surrogate(ctx: &mut Context<'_>) -> bool {
     let takes_text = |tool: &Value| {
         let properties = tool.pointer("/inputSchema/properties")?.as_object()?;
         let (name, _) = properties.iter().find(|(_, p)| p["type"] == "string")?;
         Some((tool["name"].clone(), name.clone()))
     };
     let Some((tool, property)) = ctx.callable_tools().iter().find_map(takes_text) else {
-        return;
+        return true;
     };
     let id = json!("touchstone-surrogate");
     let params = json!({"name": tool, "arguments": {property: "$"}});
@@ -174,13 +181,12 @@ fn lone_surrogate(ctx: &mut Context<'_>) {
         ctx,
         line.as_bytes(),
         "a tool's argument of half a surrogate pair",
-    );
+    )
 }
 
 fn invalid_requests(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.invalid-request.reply";
-    double_members(ctx);
-    if ctx.doubtful {
+    if !double_members(ctx) {
         ctx.judge.blocked(RULE, "jsonrpc.parse-error.survive");
         return;
     }
@@ -245,7 +251,7 @@ fn invalid_requests(ctx: &mut Context<'_>) {
 
 /// Which of two members of one name counts is nobody's to say: whatever is made of it, the next
 /// request is answered.
-fn double_members(ctx: &mut Context<'_>) {
+fn double_members(ctx: &mut Context<'_>) -> bool {
     let method = ctx.client.cheap_method();
     let line = ctx
         .client
@@ -255,7 +261,7 @@ fn double_members(ctx: &mut Context<'_>) {
         ctx,
         double.as_bytes(),
         "a request with two members `method`",
-    );
+    )
 }
 
 /// A request whose id is null is none that MCP knows.
@@ -282,5 +288,34 @@ fn null_id(ctx: &mut Context<'_>) {
         );
     } else {
         ctx.judge.holds(RULE);
+    }
+}
+
+/// Two requests at once under one id: no client may send them, and which reply belongs to which is
+/// nobody's to say. A client that waits for both is told if one is lost.
+fn one_id_twice(ctx: &mut Context<'_>) {
+    let id = json!("touchstone-twice");
+    let (method, params) = match ctx.facts.quick.first() {
+        Some((name, arguments)) => (
+            "tools/call",
+            Some(json!({"name": name, "arguments": arguments})),
+        ),
+        None => (ctx.client.cheap_method(), None),
+    };
+    let line = ctx.client.line(Some(id.clone()), method, params);
+    let from = ctx.client.log().len();
+    let both = format!("{line}\n{line}");
+    if !survives(ctx, both.as_bytes(), "two requests at once under one id") {
+        return;
+    }
+    let mut replies = 0;
+    let mut both_came = |message: &Value| {
+        replies += usize::from(message.get("id") == Some(&id));
+        replies == 2
+    };
+    let until = ctx.client.deadline();
+    if ctx.client.find(from, until, &mut both_came).is_none() {
+        let text = format!("Of two requests at once under one id {replies} are answered.");
+        ctx.judge.note("jsonrpc.response.exactly-one", text);
     }
 }

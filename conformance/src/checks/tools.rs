@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::exchange::{Exchange, SentKind};
+use super::jsonschema::each_subschema;
 use super::{Answer, Check, Context, Observer, Run, Session};
 use crate::client::Reply;
 use crate::property::example;
@@ -24,6 +25,16 @@ pub(super) const CHECKS: &[Check] = &[
         span: Span::ALL,
         session: Session::Shared,
         run: Run::Code(names),
+    },
+    Check {
+        name: "tools.hints",
+        requirements: &["tools.list.annotations-shape"],
+        span: Span {
+            first: Revision::V2025_03_26,
+            last: Revision::V2026_07_28,
+        },
+        session: Session::Shared,
+        run: Run::Code(hints),
     },
     Check {
         name: "tools.x-mcp-header",
@@ -63,6 +74,13 @@ pub(super) const CHECKS: &[Check] = &[
         span: Span::ALL,
         session: Session::Shared,
         run: Run::Code(parallel_calls),
+    },
+    Check {
+        name: "tools.call-without-id",
+        requirements: &["jsonrpc.notification.idless-request"],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(call_without_id),
     },
     Check {
         name: "tools.order",
@@ -169,6 +187,40 @@ fn names(ctx: &mut Context<'_>) {
     }
 }
 
+/// Hints that contradict each other, and hints that are the same for all.
+fn hints(ctx: &mut Context<'_>) {
+    const RULE: &str = "tools.list.annotations-shape";
+    /// With fewer tools it is no wonder that all do the same.
+    const MANY: usize = 4;
+    let tools = ctx.facts.items("tools/list").to_vec();
+    let hints_of = |tool: &Value| {
+        let mut hints = tool.get("annotations")?.as_object()?.clone();
+        hints.retain(|name, _| name.ends_with("Hint"));
+        Some(hints)
+    };
+    let is = |hints: &Map<String, Value>, name: &str| hints.get(name) == Some(&json!(true));
+    let all: Vec<Option<Map<String, Value>>> = tools.iter().map(hints_of).collect();
+    for (tool, hints) in tools.iter().zip(&all) {
+        let both = |hints| is(hints, "readOnlyHint") && is(hints, "destructiveHint");
+        if hints.as_ref().is_some_and(both) {
+            let name = tool_name(tool);
+            let text = format!("`{name}` is `readOnlyHint` and `destructiveHint` in one.");
+            ctx.judge.note_only(RULE, text);
+        }
+    }
+    let same = all.windows(2).all(|pair| pair[0] == pair[1]);
+    if let Some(Some(hints)) = all.first()
+        && (same && all.len() >= MANY && !hints.is_empty() && !is(hints, "readOnlyHint"))
+    {
+        let count = all.len();
+        let text = format!(
+            "All {count} tools have the same hints, and none says `readOnlyHint`: clients ask \
+             their users before each call."
+        );
+        ctx.judge.note_only(RULE, text);
+    }
+}
+
 /// `x-mcp-header` annotations in input schemas.
 fn header_annotations(ctx: &mut Context<'_>) {
     const SYNTAX: &str = "tools.x-mcp-header.syntax";
@@ -181,11 +233,11 @@ fn header_annotations(ctx: &mut Context<'_>) {
     let mut any = false;
     for tool in &tools {
         let mut found = Vec::new();
-        collect_headers(
-            tool.get("inputSchema").unwrap_or(&Value::Null),
-            true,
-            &mut found,
-        );
+        let schema = tool.get("inputSchema").unwrap_or(&Value::Null);
+        each_subschema(schema, true, &mut |schema, placed| {
+            let header = schema.get("x-mcp-header");
+            found.extend(header.map(|value| (schema, value, placed)));
+        });
         let mut names = HashSet::new();
         for (schema, value, placed) in found {
             any = true;
@@ -224,53 +276,6 @@ fn header_annotations(ctx: &mut Context<'_>) {
     }
 }
 
-/// Every annotated subschema: itself, the annotation, and whether it was reached through
-/// `properties` alone.
-fn collect_headers<'a>(
-    schema: &'a Value,
-    placed: bool,
-    found: &mut Vec<(&'a Map<String, Value>, &'a Value, bool)>,
-) {
-    let Value::Object(members) = schema else {
-        return;
-    };
-    if let Some(value) = members.get("x-mcp-header") {
-        found.push((members, value, placed));
-    }
-    for (keyword, value) in members {
-        match (keyword.as_str(), value) {
-            ("properties", Value::Object(properties)) => {
-                properties
-                    .values()
-                    .for_each(|s| collect_headers(s, placed, found));
-            }
-            (
-                "$defs" | "definitions" | "patternProperties" | "dependentSchemas",
-                Value::Object(map),
-            ) => {
-                map.values().for_each(|s| collect_headers(s, false, found));
-            }
-            (
-                "items"
-                | "additionalProperties"
-                | "not"
-                | "if"
-                | "then"
-                | "else"
-                | "contains"
-                | "propertyNames",
-                schema,
-            ) => {
-                collect_headers(schema, false, found);
-            }
-            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(list)) => {
-                list.iter().for_each(|s| collect_headers(s, false, found));
-            }
-            _ => {}
-        }
-    }
-}
-
 pub(super) fn is_error(result: &Value) -> bool {
     result.get("isError") == Some(&Value::Bool(true))
 }
@@ -295,13 +300,23 @@ fn malformed_call(ctx: &mut Context<'_>) {
             json!({"name": name, "arguments": 1}),
             "`tools/call` with a number as `arguments`",
         ));
+        cases.push((
+            json!({"name": name, "arguments": null}),
+            "`tools/call` with null as `arguments`",
+        ));
     }
     for (params, what) in cases {
         let from = ctx.client.log().len();
+        let is_null = params["arguments"].is_null();
         match ctx.ask(&[RULE], "tools/call", Some(params)) {
             Answer::Error {
                 code: Some(-32602), ..
             } => ctx.judge.holds(RULE),
+            // Many readers take null for a member that is not there.
+            Answer::Result(result) if is_null && !is_error(&result) => {
+                ctx.judge.note(RULE, format!("{what} succeeds."));
+            }
+            Answer::Error { .. } | Answer::Result(_) if is_null => ctx.judge.holds(RULE),
             Answer::Error { code, .. } => {
                 let code = code.map_or("no integer code".to_owned(), |code| format!("code {code}"));
                 ctx.judge
@@ -550,6 +565,21 @@ fn parallel_calls(ctx: &mut Context<'_>) {
         ctx.judge.broken_as(RULE, Breach::Warn, text, evidence);
     } else if failed > 0 {
         ctx.judge.note_only(RULE, text);
+    }
+}
+
+/// A call without an id is a notification, though it would succeed as a request: the observers see
+/// whether it is answered.
+fn call_without_id(ctx: &mut Context<'_>) {
+    const RULE: &str = "jsonrpc.notification.idless-request";
+    let Some(params) = quick_success(ctx) else {
+        return;
+    };
+    ctx.client.notify("tools/call", Some(params));
+    if ctx.client.barrier() {
+        ctx.judge.holds(RULE);
+    } else {
+        ctx.doubtful = true;
     }
 }
 

@@ -369,8 +369,15 @@ fn rejected(
     let (from, reply) = with_meta(ctx, method, meta);
     let breach = if lax { Breach::Warn } else { Breach::Fail };
     let outcome = match &reply {
-        Reply::Error { .. } if lax || reply.code() == Some(-32602) => {
+        Reply::Error { error, .. } if lax || reply.code() == Some(-32602) => {
             ctx.judge.holds(rule);
+            if let Some(version) = refused_though_supported(error) {
+                let text = format!(
+                    "`{method}` {what} is refused as in version {version}, which the same error \
+                     names as supported; what is missing is not said."
+                );
+                ctx.judge.note(rule, text);
+            }
             return;
         }
         Reply::Error { error, .. } => {
@@ -385,6 +392,14 @@ fn rejected(
     let evidence = ctx.evidence_from(from);
     let message = format!("`{method}` {what} {outcome}.");
     ctx.judge.broken_as(rule, breach, message, evidence);
+}
+
+/// The version that the error says is not supported, if it names it as supported too.
+fn refused_though_supported(error: &Value) -> Option<&str> {
+    let requested = error.pointer("/data/requested")?.as_str()?;
+    let supported = error.pointer("/data/supported")?.as_array()?;
+    let is_named = supported.iter().any(|version| version == requested);
+    (error["code"] == -32022 && is_named).then_some(requested)
 }
 
 fn served(ctx: &mut Context<'_>, rule: &str, method: &str) {
