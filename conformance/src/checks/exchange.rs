@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::spec::Revision;
 use crate::verdict::{self, Evidence};
-use crate::wire::{Body, Entry, Event};
+use crate::wire::{Body, Entry, Event, json};
 
 /// The longest text of a line that evidence keeps, in characters.
 const EVIDENCE_LINE: usize = 2_000;
@@ -370,6 +370,12 @@ fn read_sent_line(revision: Revision, at: usize, line: &[u8], sent: &mut Vec<Sen
                 kind: sent_kind(element),
             }));
         }
+        Ok(value) if has_twice(line) => sent.push(Sent {
+            at,
+            kind: SentKind::Odd {
+                id: value.get("id").cloned(),
+            },
+        }),
         Ok(value) => sent.push(Sent {
             at,
             kind: sent_kind(&value),
@@ -383,6 +389,11 @@ fn read_sent_line(revision: Revision, at: usize, line: &[u8], sent: &mut Vec<Sen
             });
         }
     }
+}
+
+/// Whether an object has two members of one name: what it says is nobody's to say.
+fn has_twice(line: &[u8]) -> bool {
+    matches!(json::read(line).0, Body::Json(json) if !json.duplicates.is_empty())
 }
 
 fn sent_kind(value: &Value) -> SentKind {
@@ -432,5 +443,31 @@ fn is_legal_id(id: &Value) -> bool {
             .as_i64()
             .is_some_and(|n| n.unsigned_abs() < (1 << 53)),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(line: &str) -> Vec<SentKind> {
+        let event = Event::Sent(format!("{line}\n").into_bytes());
+        let at = Duration::ZERO;
+        let sent = read_sent(Revision::V2025_11_25, &[Entry { at, event }]);
+        sent.into_iter().map(|sent| sent.kind).collect()
+    }
+
+    #[test]
+    fn a_line_that_every_reader_understands_is_owed_a_reply_and_no_other() {
+        let request = r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#;
+        assert!(matches!(sent(request)[..], [SentKind::Request { .. }]));
+        for odd in [
+            r#"{"method":"x","jsonrpc":"2.0","id":"a","method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":"a","method":"ping","params":{"a":"\ud83d"}}"#,
+            r#"{"jsonrpc":"2.0","id":"a","method":"ping","params":{"a":NaN}}"#,
+            r#"{"jsonrpc":"2.0","id":"a","method":7}"#,
+        ] {
+            assert!(matches!(&sent(odd)[..], [SentKind::Odd { id: Some(id) }] if id == "a"));
+        }
     }
 }

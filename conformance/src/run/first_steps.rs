@@ -49,14 +49,16 @@ impl Steps {
         }
         let hello = client.hello();
         let early = early.map(|id| client.reply(&id, Instant::now()));
+        let mut from = 0;
         let echo = hello.result().is_some().then(|| {
+            from = client.log().len();
             client.initialized();
             let id = json!("é-✓-🦀");
             client.post(id.clone(), client.cheap_method(), None);
             let until = client.deadline();
             client.reply(&id, until)
         });
-        let evidence = evidence_since(client.log(), 0, 8);
+        let evidence = evidence_since(client.log(), from, 8);
         run.put_away(client);
         Some(Steps {
             early,
