@@ -30,9 +30,10 @@ const FLAGS: [&str; 6] = [
     "--client-timeout",
     "1",
 ];
-/// Rules that take a second of work to judge: the healthy servers and the rows that break them show
-/// them, the other rows leave them out.
-const COSTLY: [&str; 2] = [
+/// Rules that take much of a run's work to judge: the healthy servers and the rows that break them
+/// show them, the other rows leave them out.
+const COSTLY: [&str; 3] = [
+    "stdio.large-messages",
     "workspace.test.budget-steps",
     "workspace.test.budget-memory",
 ];
