@@ -30,9 +30,11 @@ const FLAGS: [&str; 6] = [
     "--client-timeout",
     "1",
 ];
-/// Rules that take a second of work to judge: the healthy servers and the rows that break them show
-/// them, the other rows leave them out.
-const COSTLY: [&str; 2] = [
+/// Rules that take a second to judge: the healthy servers and the rows that break them show them, the
+/// other rows leave them out.
+const COSTLY: [&str; 4] = [
+    "toolchain.run.tree-ended",
+    "toolchain.cache.timeout",
     "workspace.test.budget-steps",
     "workspace.test.budget-memory",
 ];

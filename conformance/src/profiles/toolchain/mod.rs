@@ -3,7 +3,9 @@
 //! The checks know no language: they take sources from a pack. Each starts the server with the
 //! flags of the contract and a cache folder of its own.
 
+mod across;
 mod cache;
+mod children;
 mod config;
 mod pack;
 mod server;
@@ -44,11 +46,13 @@ const PARTS: &[(&str, &[&str], Part)] = &[
         tools::compile,
     ),
     ("run", &["run", "output-clean"], tools::run),
+    ("run.tree", &["run.tree-ended"], children::tree),
     (
         "invalid",
         &["compile.invalid", "run.invalid"],
         tools::invalid,
     ),
+    ("no-shell", &["no-shell"], children::no_shell),
     ("internal-error", &["internal-error"], tools::internal_error),
     (
         "cache.key",
@@ -75,6 +79,13 @@ const PARTS: &[(&str, &[&str], Part)] = &[
         cache::bounds,
     ),
     ("cache.off", &["cache.off"], cache::off),
+    ("cache.shared", &["cache.shared"], across::shared),
+    ("cache.failure", &["cache.failure"], across::failure),
+    (
+        "cache.environment",
+        &["cache.environment"],
+        across::environment,
+    ),
     ("cache.timeout", &["cache.timeout"], cache::timeout),
     ("config", &["config"], config::precedence),
 ];
