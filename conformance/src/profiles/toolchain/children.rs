@@ -25,7 +25,7 @@ const FORMS: [&str; 7] = [
     "'; {} #",
 ];
 
-/// An argument that takes any text.
+/// An argument that takes any text. What a source holds is code anyway.
 struct Place {
     tool: &'static str,
     argument: &'static str,
@@ -33,7 +33,7 @@ struct Place {
     arguments: fn(&Program, &str) -> Value,
 }
 
-const PLACES: [Place; 6] = [
+const PLACES: [Place; 5] = [
     Place {
         tool: "searchSkills",
         argument: "name",
@@ -56,21 +56,10 @@ const PLACES: [Place; 6] = [
     },
     Place {
         tool: "compile",
-        argument: "files (a path)",
+        argument: "files",
         arguments: |program, text| {
             let mut files = program.files.clone();
             files.insert(format!("a{text}"), String::new());
-            json!({"files": files, "entry": program.entry})
-        },
-    },
-    Place {
-        tool: "compile",
-        argument: "files (a content)",
-        arguments: |program, text| {
-            let mut files = program.files.clone();
-            for content in files.values_mut() {
-                content.push_str(text);
-            }
             json!({"files": files, "entry": program.entry})
         },
     },
