@@ -69,7 +69,7 @@ fn check(language: &str, compiler: impl Fn(&mut Settings)) {
     for program in &pack.program {
         let bench = Bench::with(|settings| {
             compiler(settings);
-            if program.name == "beyond-hangs" {
+            if ["beyond-hangs", "beyond-leaves-child"].contains(&program.name.as_str()) {
                 // Long enough to compile on a slow machine; it is spent in full.
                 settings.limits.timeout = Duration::from_secs(5);
             }

@@ -26,17 +26,39 @@ pub(super) fn never_silent(profile: &mut Profile<'_>, server: &mut Server) -> Do
         let tx = format!("[{{:person/name \"Ada\" :person/motto \"{motto}\"}}]");
         profile.record(server, &tx)?;
     }
+    limited(profile, server);
     for (id, beside) in RULES.into_iter().zip(small) {
         let (tool, arguments) = call(id);
         let Some(answer) = profile.answer(id, server, tool, &arguments) else {
             continue;
         };
+        if id == "cut.recall" && is_whole(id, &answer.form) {
+            let size = answer.text.len();
+            let note = format!(
+                "Without `limit` all {} rows come at once, {size} bytes: nothing keeps an answer small.",
+                ROWS + 1
+            );
+            profile.judge.note("memory.cut.recall", note);
+        }
         let told = answer.beside != beside;
         profile.rule(id, told || is_whole(id, &answer.form), server, || {
             format!("`{tool}` with {arguments} gave a part of the answer, and does not say so.")
         });
     }
     Ok(())
+}
+
+/// A long result with a limit.
+fn limited(profile: &mut Profile<'_>, server: &mut Server) {
+    const RULE: &str = "cut.limit";
+    let (tool, mut arguments) = call("cut.recall");
+    arguments["limit"] = json!(10);
+    if let Some(answer) = profile.answer(RULE, server, tool, &arguments) {
+        let rows = items(result_of(&answer.form)).len();
+        profile.rule(RULE, rows == 10, server, || {
+            format!("Of {} rows `limit` 10 gave {rows}.", ROWS + 1)
+        });
+    }
 }
 
 /// Whether the answer to that rule's call holds all that was recorded.

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::server::{Said, said};
 use super::{Done, Edn, Profile, items, temporary};
+use crate::client::Reply;
 
 /// How often a server is killed straight after an answer.
 const KILLS: usize = 4;
@@ -46,9 +47,12 @@ pub(super) fn on_the_way(profile: &mut Profile<'_>) -> Done {
         posted.push(server.process.post("record", &json!({"tx": tx})));
     }
     let until = Instant::now() + server.process.client.limits().request;
-    let mut acknowledged = Vec::new();
+    let (mut acknowledged, mut lines) = (Vec::new(), Vec::new());
     for (index, id) in posted.iter().enumerate().take(ANSWERED) {
         let reply = server.process.client.reply(id, until);
+        if let Reply::Result { at, .. } = reply {
+            lines.push(at);
+        }
         if matches!(said("record", reply), Said::Answer(_)) {
             acknowledged.push(index);
         }
@@ -67,6 +71,17 @@ pub(super) fn on_the_way(profile: &mut Profile<'_>) -> Done {
             format!("The turn of \"One {0}\" and \"Two {0}\" was answered before the kill, and is not there after it: {found}", lost.unwrap_or(&0))
         });
         let half = (0..ON_THE_WAY).find(|index| has("One", *index) != has("Two", *index));
+        // Calls may be worked on side by side: only who answers in order is expected to keep it.
+        let hole = (0..ON_THE_WAY).find(|index| !has("One", *index));
+        let later = (0..ON_THE_WAY).rev().find(|index| has("One", *index));
+        if let (true, None, Some(hole), Some(later)) = (lines.is_sorted(), lost, hole, later)
+            && hole < later
+        {
+            let note = format!(
+                "The turn of \"One {hole}\" is not there after the kill; that of \"One {later}\", which was sent later, is."
+            );
+            profile.judge.note("memory.durable.kill", note);
+        }
         profile.rule("durable.no-half-turn", half.is_none(), &server, || {
             format!("One turn recorded \"One {0}\" and \"Two {0}\"; after the kill one is there without the other: {found}", half.unwrap_or(0))
         });

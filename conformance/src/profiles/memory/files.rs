@@ -1,14 +1,18 @@
-//! A foreign or damaged file stops the server at its start, and stays as it was.
+//! A foreign or damaged file stops the server at its start, and stays as it was; another file is
+//! another memory.
 
 use std::path::Path;
 use std::time::Instant;
 
+use serde_json::json;
+
 use crate::checks::exchange::evidence_since;
 use crate::client::Reply;
-use crate::profiles::process::spawn;
+use crate::profiles::process::{Process, spawn};
 use crate::verdict::Evidence;
 
-use super::{Done, Profile, server, temporary};
+use super::server::{Said, Server};
+use super::{Done, Profile, has_vocabulary, items, result_of, server, temporary};
 
 /// A file of somebody else.
 pub(super) fn foreign(profile: &mut Profile<'_>) -> Done {
@@ -23,6 +27,57 @@ pub(super) fn foreign(profile: &mut Profile<'_>) -> Done {
         "files.foreign",
         "a text of somebody else",
     )
+}
+
+/// Two memories of one user, the second one new: it shows nothing of the first.
+pub(super) fn apart(profile: &mut Profile<'_>) -> Done {
+    const RULE: &str = "files.apart";
+    let folder = temporary()?;
+    let mut old = at_home(profile, folder.path(), "apart-old")?;
+    profile.populate(&mut old)?;
+    profile.stop(old);
+    let mut new = at_home(profile, folder.path(), "apart-new")?;
+    if let Some(answer) = profile.answer(RULE, &mut new, "context", &json!({})) {
+        profile.rule(RULE, !has_vocabulary(&answer.form), &new, || {
+            format!("`context` of a new memory gave {}.", answer.form)
+        });
+    }
+    profile.register(&mut new)?;
+    let calls = [
+        (
+            "recall",
+            json!({"query": "[:find ?name ?age :where [?e :person/name ?name] [?e :person/age ?age]]"}),
+        ),
+        ("recall", json!({"text": "tea"})),
+        ("read", json!({"entity": "[:person/name \"Ada\"]"})),
+        ("history", json!({"entity": "[:person/name \"Ada\"]"})),
+    ];
+    for (tool, arguments) in calls {
+        // Nothing, or that there is no such thing.
+        let said = new.call(tool, &arguments);
+        let shown = match &said {
+            Said::Answer(answer) if tool == "read" => answer.form.get("person/age").is_some(),
+            Said::Answer(answer) => !items(result_of(&answer.form)).is_empty(),
+            _ => false,
+        };
+        profile.rule(RULE, !shown, &new, || {
+            format!("Nothing was recorded in this memory. `{tool}` with {arguments} gave {}, as another file has it.", said.describe())
+        });
+    }
+    profile.stop(new);
+    Ok(())
+}
+
+/// A server on a memory file of that name, whose user's home is the folder.
+fn at_home(profile: &Profile<'_>, folder: &Path, name: &str) -> Result<Server, String> {
+    let (options, processes) = (profile.options, profile.processes);
+    let memory = folder.join(format!("{name}.db"));
+    let mut launch = server::configured(options, folder, &memory, name)?;
+    if !launch.inherit_home {
+        launch.env.push(("HOME".into(), Some(folder.into())));
+    }
+    let process = Process::start(options, &launch, profile.revision, name, processes)?;
+    Ok(Server { process, memory })
 }
 
 /// A memory that was cut short, and one whose start was written over.

@@ -56,7 +56,7 @@ const FIRST: &str = "tools";
 
 /// The parts: a name, how the ids of the rules begin that it judges, what it does. That the output
 /// is clean and texts are EDN is seen in each.
-const PARTS: [(&str, &[&str], Part); 18] = [
+const PARTS: [(&str, &[&str], Part); 19] = [
     (
         FIRST,
         &[
@@ -93,6 +93,7 @@ const PARTS: [(&str, &[&str], Part); 18] = [
     ("on-the-way", &["durable"], Own(durable::on_the_way)),
     ("foreign", &["files"], Own(files::foreign)),
     ("damaged", &["files"], Own(files::damaged)),
+    ("apart", &["files.apart"], Own(files::apart)),
 ];
 
 /// What all checks of the profile share.

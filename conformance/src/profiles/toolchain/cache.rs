@@ -13,7 +13,7 @@ use super::{Profile, Program, describe, temporary};
 type Done = Result<(), String>;
 
 /// Calls and says whether it was a hit. The error says what came instead.
-fn hit(server: &mut Server, tool: &str, program: &Program) -> Result<bool, String> {
+pub(super) fn hit(server: &mut Server, tool: &str, program: &Program) -> Result<bool, String> {
     hit_of(server, tool, &program.arguments())
 }
 
@@ -145,29 +145,32 @@ fn lengths(profile: &mut Profile<'_>, server: &mut Server) -> Done {
     Ok(())
 }
 
-/// The compiler's path as the user gave it.
-fn compiler(profile: &Profile<'_>) -> Option<PathBuf> {
+/// The compiler's path as the user gave it. Without one the rule cannot be judged.
+pub(super) fn known_compiler(profile: &mut Profile<'_>, rule: &str) -> Option<PathBuf> {
     let args = &profile.options.launch.args;
     let flag = args
         .iter()
         .filter_map(|arg| arg.to_str()?.strip_prefix("--cajeta="))
         .next_back()
         .map(PathBuf::from);
-    flag.or_else(|| std::env::var_os("CAJETA_BIN").map(PathBuf::from))
+    let given = flag.or_else(|| std::env::var_os("CAJETA_BIN").map(PathBuf::from));
+    let path = given.filter(|path| path.is_file());
+    if path.is_none() {
+        profile.judge.not_applicable(
+            rule,
+            "The compiler's path is not known: give `--cajeta=PATH` in the command, or CAJETA_BIN.",
+        );
+    }
+    path
 }
 
 /// A compiler that changes under the same path.
 pub(super) fn toolchain(profile: &mut Profile<'_>) -> Done {
     const RULE: &str = "toolchain.cache.toolchain";
-    let Some(compiler) = compiler(profile).filter(|path| path.is_file()) else {
-        profile.judge.not_applicable(
-            RULE,
-            "The compiler's path is not known: give `--cajeta=PATH` in the command, or CAJETA_BIN.",
-        );
+    let Some(compiler) = known_compiler(profile, RULE) else {
         return Ok(());
     };
-    let folder = temporary()?;
-    let copies = temporary()?;
+    let (folder, copies) = (temporary()?, temporary()?);
     let copy = copies.path().join("compiler");
     std::fs::copy(&compiler, &copy).map_err(|error| format!("{}: {error}", compiler.display()))?;
     let flag = format!("--cajeta={}", copy.display());
@@ -176,24 +179,43 @@ pub(super) fn toolchain(profile: &mut Profile<'_>) -> Done {
     hit(&mut server, "compile", &program)?;
     let before = hit(&mut server, "compile", &program)?;
     server.stop(profile.options);
+    if !before {
+        profile.judge.blocked(RULE, "toolchain.cache.hit");
+        return Ok(());
+    }
     // A byte at the end changes neither a script nor an executable.
-    let mut bytes = std::fs::read(&copy).map_err(|error| error.to_string())?;
-    bytes.push(b'\n');
-    let other = copies.path().join("compiler.new");
-    std::fs::copy(&copy, &other).map_err(|error| error.to_string())?;
-    std::fs::write(&other, bytes).map_err(|error| error.to_string())?;
-    std::fs::rename(&other, &copy).map_err(|error| error.to_string())?;
+    let changed = |end: u8| -> std::io::Result<Vec<u8>> {
+        let mut bytes = std::fs::read(&compiler)?;
+        bytes.push(end);
+        Ok(bytes)
+    };
+    let failed = |error: std::io::Error| error.to_string();
+    let stamp = std::fs::metadata(&copy).and_then(|data| data.modified());
+    let stamp = stamp.map_err(failed)?;
+    replace(&copy, &changed(b'\n').map_err(failed)?, stamp).map_err(failed)?;
     let mut server = profile.start(&folder, &[&flag])?;
     let after = hit(&mut server, "compile", &program)?;
-    if before {
-        profile.rule("cache.toolchain", !after, &server, || {
-            "The compiler was changed, and the request is still a hit.".to_owned()
-        });
-    } else {
-        profile.judge.blocked(RULE, "toolchain.cache.hit");
-    }
+    profile.rule("cache.toolchain", !after, &server, || {
+        "The compiler was changed, and the request is still a hit.".to_owned()
+    });
+    replace(&copy, &changed(b' ').map_err(failed)?, stamp).map_err(failed)?;
+    let after = hit(&mut server, "compile", &program)?;
+    profile.rule("cache.toolchain", !after, &server, || {
+        "While the server ran, the compiler was replaced by one of the same size and modification time, and the request is still a hit.".to_owned()
+    });
     server.stop(profile.options);
     Ok(())
+}
+
+/// Puts another content in the place of a file, with this modification time and the same rights.
+fn replace(file: &Path, bytes: &[u8], modified: SystemTime) -> std::io::Result<()> {
+    let new = file.with_extension("new");
+    std::fs::copy(file, &new)?;
+    std::fs::write(&new, bytes)?;
+    let new_file = std::fs::File::options().write(true).open(&new)?;
+    new_file.set_modified(modified)?;
+    drop(new_file);
+    std::fs::rename(&new, file)
 }
 
 /// A run that the time limit ends is no result to keep.
@@ -284,7 +306,7 @@ fn cut_entries(folder: &Path, part: u64) -> Result<bool, String> {
 }
 
 /// A result with all its fields, anything else in a few words.
-fn describe_whole(said: &Said) -> String {
+pub(super) fn describe_whole(said: &Said) -> String {
     match said {
         Said::Fields(fields) => Value::Object(fields.clone()).to_string(),
         other => describe(other),

@@ -3,7 +3,9 @@
 //! The checks know no language: they take sources from a pack. Each starts the server with the
 //! flags of the contract and a cache folder of its own.
 
+mod across;
 mod cache;
+mod children;
 mod config;
 mod pack;
 mod server;
@@ -14,7 +16,7 @@ use std::time::Instant;
 
 use tempfile::TempDir;
 
-use super::{newest_with_handshake, settle, temporary};
+use super::{is_wanted, newest_with_handshake, settle, temporary};
 use crate::run::{Judge, Options};
 use crate::spec::Revision;
 use crate::verdict::{Judgement, Report};
@@ -34,6 +36,59 @@ pub(super) const TOOLS: [&str; 5] = [
 
 /// One part of the contract; the error says why it could not be judged.
 type Part = fn(&mut Profile<'_>) -> Result<(), String>;
+
+/// The parts: a name, how the ids of the rules begin that it judges, what it does.
+const PARTS: &[(&str, &[&str], Part)] = &[
+    ("skills", &["tools", "skills"], tools::skills),
+    (
+        "compile",
+        &["compile", "run.failure-is-result"],
+        tools::compile,
+    ),
+    ("run", &["run", "output-clean"], tools::run),
+    ("run.tree", &["run.tree-ended"], children::tree),
+    (
+        "invalid",
+        &["compile.invalid", "run.invalid"],
+        tools::invalid,
+    ),
+    ("no-shell", &["no-shell"], children::no_shell),
+    ("internal-error", &["internal-error"], tools::internal_error),
+    (
+        "cache.key",
+        &[
+            "cache.hit",
+            "cache.files",
+            "cache.entry",
+            "cache.tool",
+            "cache.key-lengths",
+        ],
+        cache::key,
+    ),
+    ("cache.toolchain", &["cache.toolchain"], cache::toolchain),
+    (
+        "cache.store",
+        &["cache.one-file", "cache.restart"],
+        cache::store,
+    ),
+    ("cache.damaged", &["cache.damaged"], cache::damaged),
+    ("cache.ttl", &["cache.ttl"], cache::ttl),
+    (
+        "cache.bounds",
+        &["cache.max-entries", "cache.lru", "cache.max-bytes"],
+        cache::bounds,
+    ),
+    ("cache.off", &["cache.off"], cache::off),
+    ("cache.shared", &["cache.shared"], across::shared),
+    ("cache.failure", &["cache.failure"], across::failure),
+    (
+        "cache.environment",
+        &["cache.environment"],
+        across::environment,
+    ),
+    ("cache.timeout", &["cache.timeout"], cache::timeout),
+    ("config", &["config"], config::precedence),
+];
 
 /// What all checks of the profile share.
 struct Profile<'a> {
@@ -66,25 +121,13 @@ pub(super) fn judge(
         judge,
         marks: 0,
     };
-    let parts: [(&str, Part); 14] = [
-        ("toolchain.skills", tools::skills),
-        ("toolchain.compile", tools::compile),
-        ("toolchain.run", tools::run),
-        ("toolchain.invalid", tools::invalid),
-        ("toolchain.internal-error", tools::internal_error),
-        ("toolchain.cache.key", cache::key),
-        ("toolchain.cache.toolchain", cache::toolchain),
-        ("toolchain.cache.store", cache::store),
-        ("toolchain.cache.damaged", cache::damaged),
-        ("toolchain.cache.ttl", cache::ttl),
-        ("toolchain.cache.bounds", cache::bounds),
-        ("toolchain.cache.off", cache::off),
-        ("toolchain.cache.timeout", cache::timeout),
-        ("toolchain.config", config::precedence),
-    ];
     let mut problems = Vec::new();
-    for (name, part) in parts {
-        profile.judge.enter(name);
+    for (name, prefixes, part) in PARTS {
+        if !is_wanted(AREA, options, prefixes) {
+            continue;
+        }
+        let name = format!("{AREA}.{name}");
+        profile.judge.enter(&name);
         if let Err(why) = part(&mut profile) {
             problems.push(format!("{name}: {why}."));
         }

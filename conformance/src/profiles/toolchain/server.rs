@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::AtomicUsize;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
@@ -56,7 +56,8 @@ pub(super) enum Said {
 }
 
 impl Server {
-    /// Starts a process with these flags and variables. The error says what went wrong.
+    /// Starts a process with these flags and variables: those of the contract, and any others. The
+    /// error says what went wrong.
     pub(super) fn start(
         options: &Options,
         revision: Revision,
@@ -78,12 +79,15 @@ impl Server {
         };
         launch.args.retain(|arg| !replaced(arg));
         launch.args.extend(flags.iter().map(OsString::from));
-        for name in VARIABLES {
-            let value = variables.iter().find(|(other, _)| *other == name);
-            launch
-                .env
-                .push((name.into(), value.map(|(_, value)| value.into())));
-        }
+        // What is set last holds.
+        launch
+            .env
+            .extend(VARIABLES.map(|name| (OsString::from(name), None)));
+        launch.env.extend(
+            variables
+                .iter()
+                .map(|(name, value)| (OsString::from(name), Some(OsString::from(value)))),
+        );
         let how = format!("`{}`", flags.join(" "));
         Process::start(options, &launch, revision, &how, processes).map(Server)
     }
@@ -103,7 +107,19 @@ impl Server {
 
     /// Calls a tool.
     pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Said {
-        match self.0.call(tool, arguments, COMPILE) {
+        let id = self.0.post(tool, arguments);
+        self.said(tool, &id)
+    }
+
+    /// Whether a call is answered, with whatever.
+    pub(super) fn answers(&mut self, tool: &str, arguments: &Value) -> bool {
+        let reply = self.0.call(tool, arguments, COMPILE);
+        !matches!(reply, Reply::Silence | Reply::Gone)
+    }
+
+    /// What a call gives that was sent under this id.
+    pub(super) fn said(&mut self, tool: &str, id: &Value) -> Said {
+        match self.0.client.reply(id, Instant::now() + COMPILE) {
             Reply::Result { result, .. } => fields(&result),
             Reply::Error { error, .. } => Said::Refused(error.get("code").and_then(Value::as_i64)),
             Reply::Silence => Said::Nothing(format!("`{tool}` was not answered")),

@@ -1,5 +1,8 @@
 //! Snapshots: their names, that nothing changes them, and the head.
 
+use std::fs::{self, File};
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::look;
@@ -18,7 +21,7 @@ pub(super) fn tools(profile: &mut Profile<'_>) -> Done {
 }
 
 /// The head of a process on this folder.
-fn head_of(profile: &Profile<'_>, folder: &std::path::Path) -> Result<(String, Server), String> {
+fn head_of(profile: &Profile<'_>, folder: &Path) -> Result<(String, Server), String> {
     let mut server = profile.start(Host {
         folder: Some(folder),
         ..Host::default()
@@ -172,7 +175,12 @@ pub(super) fn head(profile: &mut Profile<'_>) -> Done {
     profile.rule("head.folder", same == head, &server, || {
         format!("With a file that is no source the head is {same}, not {head}.")
     });
-    write(folder.path(), "later/moved.sakura", &pack.described.text)?;
+    let later = folder.path().join("later/moved.sakura");
+    write(
+        folder.path(),
+        "later/moved.sakura",
+        &format!("{}\n\n", pack.described.text),
+    )?;
     let moved = server.head()?;
     let symbol = &pack.described.symbol;
     let found = server.call("symbol_query", &json!({"snapshot": moved, "name": symbol}));
@@ -181,6 +189,12 @@ pub(super) fn head(profile: &mut Profile<'_>) -> Done {
     profile.rule("head.moves", holds, &server, || {
         format!("After a file was added to the folder `compiler_info` gives {moved}; a symbol of that file: {}.", found.describe())
     });
+    replace(&later, &format!("{} \n", pack.described.text))?;
+    let edited = server.head()?;
+    profile.rule("head.moves", edited != moved, &server, || {
+        format!("After a file was replaced by one of the same size and modification time `compiler_info` still gives {moved}.")
+    });
+    names(profile, &mut server, folder.path(), &edited)?;
     server.stop(profile.options);
 
     let nothing = temporary()?;
@@ -201,5 +215,42 @@ pub(super) fn head(profile: &mut Profile<'_>) -> Done {
         format!("The empty snapshot has `{function}`.")
     });
     server.stop(profile.options);
+    Ok(())
+}
+
+/// Puts another text in the place of a file, with the modification time of before.
+fn replace(file: &Path, text: &str) -> Done {
+    let failed = |error: std::io::Error| format!("{}: {error}", file.display());
+    let new = file.with_extension("new");
+    let modified = fs::metadata(file).and_then(|data| data.modified());
+    let modified = modified.map_err(failed)?;
+    fs::write(&new, text).map_err(failed)?;
+    let written = File::options().write(true).open(&new).map_err(failed)?;
+    written.set_modified(modified).map_err(failed)?;
+    fs::rename(&new, file).map_err(failed)
+}
+
+/// Two files whose names look the same: composed letters, and letters with marks of their own.
+fn names(profile: &mut Profile<'_>, server: &mut Server, folder: &Path, before: &str) -> Done {
+    const RULE: &str = "head.names";
+    let text = &profile.pack.described.text.clone();
+    let mut last = before.to_owned();
+    for (count, name) in ["caf\u{e9}.sakura", "cafe\u{301}.sakura"]
+        .iter()
+        .enumerate()
+    {
+        write(folder, &format!("names/{name}"), text)?;
+        let files = fs::read_dir(folder.join("names")).map_or(0, Iterator::count);
+        if files <= count {
+            let why = "The file system takes two such names for one.";
+            profile.judge.not_applicable("workspace.head.names", why);
+            return Ok(());
+        }
+        let head = server.head()?;
+        profile.rule(RULE, head != last, server, || {
+            format!("After the file {name:?} was added to the folder `compiler_info` still gives {head}.")
+        });
+        last = head;
+    }
     Ok(())
 }
