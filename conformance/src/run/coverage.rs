@@ -22,6 +22,7 @@ pub struct Coverage {
 fn of_the_run(revision: Revision) -> Vec<(&'static str, &'static str)> {
     let mut rules = vec![
         ("opening", "stdio.silent-until-addressed"),
+        ("first-steps", "transport.utf8-input"),
         ("stdio.end-of-input", "stdio.exit-on-eof"),
         ("stdio.end-of-input", "stdio.exit-on-eof-legacy"),
         ("session", "stdio.survives-valid-traffic"),
@@ -33,6 +34,8 @@ fn of_the_run(revision: Revision) -> Vec<(&'static str, &'static str)> {
             ("opening", "lifecycle.version.echo-supported"),
             ("opening", "lifecycle.version.counter-offer"),
             ("opening", "lifecycle.version.counter-offer-latest"),
+            ("opening", "jsonrpc.response.id-echo"),
+            ("first-steps", "jsonrpc.parse-error.survive"),
             (
                 "lifecycle.before-initialized",
                 "lifecycle.no-requests-before-initialized",

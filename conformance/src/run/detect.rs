@@ -69,6 +69,21 @@ pub(super) struct Opening {
     pub stray: Option<(Value, Evidence)>,
 }
 
+impl Opening {
+    /// One judge for each revision.
+    pub(super) fn judges(&self, check: &str) -> Vec<Judge> {
+        let mut judges: Vec<Judge> = self.revisions.iter().map(|r| Judge::new(*r)).collect();
+        judges.iter_mut().for_each(|judge| judge.enter(check));
+        judges
+    }
+
+    /// A revision that the server speaks.
+    pub(super) fn revision(&self) -> Revision {
+        let first = self.revisions.first().copied();
+        first.unwrap_or(Revision::V2025_11_25)
+    }
+}
+
 impl Found {
     pub(super) fn server_info(&self) -> Option<Value> {
         self.claimed.iter().rev().find_map(|claim| {

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use super::detect::Opening;
 use super::{Judge, Run};
 use crate::checks::exchange::evidence_since;
 use crate::client::{Client, Reply};
@@ -15,8 +16,8 @@ use crate::spec::{Era, Revision};
 use crate::verdict::Evidence;
 use crate::wire::Launch;
 
-pub(super) const SURVIVE: &str = "jsonrpc.parse-error.survive";
-pub(super) const UTF8: &str = "transport.utf8-input";
+const SURVIVE: &str = "jsonrpc.parse-error.survive";
+const UTF8: &str = "transport.utf8-input";
 const HELLO: &str = "lifecycle.initialize-response";
 
 /// Variables of a locale that knows ASCII alone. Python leaves that locale for UTF-8 unless told
@@ -75,7 +76,16 @@ impl Steps {
 }
 
 /// Judges the first steps; one judge for each revision.
-pub(super) fn judge(run: &Run<'_>, revision: Revision, judges: &mut [Judge]) {
+pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
+    run.step("first steps");
+    let mut judges = opening.judges("first-steps");
+    if run.wants(&[SURVIVE, UTF8, HELLO]) && !judges.is_empty() {
+        judge_steps(run, opening.revision(), &mut judges);
+    }
+    judges
+}
+
+fn judge_steps(run: &Run<'_>, revision: Revision, judges: &mut [Judge]) {
     let usual = &run.options.launch;
     let mut launch = usual.clone();
     for (name, value) in ASCII {

@@ -239,7 +239,7 @@ fn judge_all(run: &Run<'_>, found: Found, how: How, report: &mut Report) {
     let claims = found.claimed.len();
     let per_revision = checks::checks().count() + 2;
     if let How::Check = how {
-        run.plan(claims * per_revision + 1);
+        run.plan(claims * per_revision + 2);
     }
     // Revisions that have to wait for others must have their share.
     let share = |time: Duration| {
@@ -251,9 +251,13 @@ fn judge_all(run: &Run<'_>, found: Found, how: How, report: &mut Report) {
     let facts = Mutex::new(Vec::new());
     let mut tasks: VecDeque<Box<dyn FnOnce() + Send + '_>> = VecDeque::new();
     // The opening waits most, so it begins first.
-    if let How::Check = how {
+    let beginnings = match how {
+        How::Check => [opening::judge, first_steps::judge].as_slice(),
+        How::Fuzz(_) => &[],
+    };
+    for judge in beginnings {
         tasks.push_back(Box::new(|| {
-            let heard = opening::judge(run, &opening);
+            let heard = judge(run, &opening);
             if !run.progress.interrupted() {
                 lock(&judges).extend(heard);
             }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::detect::Opening;
 use super::session::after;
-use super::{Judge, Run, first_steps};
+use super::{Judge, Run};
 use crate::checks::exchange::{Exchange, Kind, evidence_since};
 use crate::client::{Client, Reply, initialize_params};
 use crate::spec::requirement::Breach;
@@ -27,34 +27,17 @@ const LATEST: &str = "lifecycle.version.counter-offer-latest";
 const REJECTED: &str = "versioning.initialize-rejected";
 const NAMES: &str = "versioning.initialize-names-versions";
 const ID: &str = "jsonrpc.response.id-echo";
-const RULES: &[&str] = &[
-    SILENT,
-    ECHO,
-    COUNTER,
-    LATEST,
-    REJECTED,
-    NAMES,
-    ID,
-    first_steps::SURVIVE,
-    first_steps::UTF8,
-];
+const RULES: &[&str] = &[SILENT, ECHO, COUNTER, LATEST, REJECTED, NAMES, ID];
 
 /// Judges the opening; one judge for each revision.
 pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
     run.step("opening");
-    let mut judges: Vec<Judge> = opening.revisions.iter().map(|r| Judge::new(*r)).collect();
-    for judge in &mut judges {
-        judge.enter("opening");
-    }
+    let mut judges = opening.judges("opening");
     if judges.is_empty() || !run.wants(RULES) {
         return judges;
     }
     let options = run.options;
-    let revision = opening
-        .revisions
-        .first()
-        .copied()
-        .unwrap_or(Revision::V2025_11_25);
+    let revision = opening.revision();
     let Ok(mut client) = Client::start(&options.launch, options.limits, revision) else {
         for judge in &mut judges {
             judge.error(SILENT, "A new process could not be started.");
@@ -92,7 +75,6 @@ pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
     if let Some((id, evidence)) = &opening.stray {
         stray(id, evidence, &mut judges);
     }
-    first_steps::judge(run, revision, &mut judges);
     judges
 }
 
