@@ -135,26 +135,21 @@ const COMBINATORS: [&str; 5] = ["oneOf", "anyOf", "allOf", "not", "if"];
 /// same: they leave the tool out, or the whole list.
 fn portable(ctx: &mut Context<'_>) {
     const RULE: &str = "tools.list.input-schema-object";
-    let mut troubles: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut troubles: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for tool in ctx.facts.items("tools/list") {
         let name = super::tools::tool_name(tool);
         for member in ["inputSchema", "outputSchema"] {
             let schema = tool.get(member).unwrap_or(&Value::Null);
             for trouble in troubles_of(schema, member == "inputSchema") {
                 let tools = troubles.entry(trouble).or_default();
-                if tools.last().is_none_or(|last| last != name) {
-                    tools.push(name.to_owned());
+                if tools.last().is_none_or(|last| *last != name) {
+                    tools.push(name);
                 }
             }
         }
     }
     for (trouble, tools) in troubles {
-        let first = &tools[0];
-        let more = match tools.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let text = format!("`{first}`{more}: {trouble}.");
+        let text = format!("{}: {trouble}.", super::tools::first_of(&tools));
         ctx.judge.note_only(RULE, text);
     }
 }

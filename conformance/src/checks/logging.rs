@@ -1,5 +1,7 @@
 //! `server/utilities/logging`.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use super::exchange::{Exchange, Kind, SentKind};
@@ -90,6 +92,9 @@ fn messages(exchange: &Exchange<'_>, judge: &mut Judge) {
     if stateless {
         judge.holds("logging.opt-in");
     }
+    // Looked up once: a flood has hundreds of thousands of messages.
+    let answered = answered(exchange);
+    let set = levels_set(exchange);
     for message in &exchange.received {
         if message.kind != Kind::Notification("notifications/message") {
             continue;
@@ -111,17 +116,49 @@ fn messages(exchange: &Exchange<'_>, judge: &mut Judge) {
             .and_then(Value::as_str)
             .and_then(rank);
         if stateless {
-            opted_in(exchange, message, level, judge);
+            opted_in(exchange, &answered, message, level, judge);
         } else {
-            filtered(exchange, message, level, judge);
+            filtered(exchange, &set, message, level, judge);
         }
     }
+}
+
+/// Where each request was answered first, by its place among what was sent.
+fn answered(exchange: &Exchange<'_>) -> HashMap<usize, usize> {
+    let mut answered = HashMap::new();
+    for reply in &exchange.received {
+        if let Kind::Response {
+            request: Some(index),
+        } = reply.kind
+        {
+            answered.entry(index).or_insert(reply.at);
+        }
+    }
+    answered
+}
+
+/// The levels that the server acknowledged, each with the place of its reply, in their order.
+fn levels_set(exchange: &Exchange<'_>) -> Vec<(usize, usize)> {
+    let results = exchange.results("logging/setLevel");
+    let set = results.filter_map(|(reply, _)| match reply.kind {
+        Kind::Response {
+            request: Some(index),
+        } => match &exchange.sent[index].kind {
+            SentKind::Request { params, .. } => {
+                Some((reply.at, rank(params.get("level")?.as_str()?)?))
+            }
+            _ => None,
+        },
+        _ => None,
+    });
+    set.collect()
 }
 
 /// The level asked for by each request that was in flight when the message came; the second part
 /// tells the ones that were already answered.
 fn opted_in(
     exchange: &Exchange<'_>,
+    answered: &HashMap<usize, usize>,
     message: &super::exchange::Received<'_>,
     level: Option<usize>,
     judge: &mut Judge,
@@ -139,14 +176,7 @@ fn opted_in(
         let Some(asked) = asked.filter(|_| sent.at < message.at) else {
             continue;
         };
-        let answered = exchange.received.iter().any(|reply| {
-            reply.kind
-                == Kind::Response {
-                    request: Some(index),
-                }
-                && reply.at < message.at
-        });
-        if answered {
+        if answered.get(&index).is_some_and(|at| *at < message.at) {
             closed = true;
         } else {
             open.push(asked);
@@ -192,25 +222,14 @@ fn opted_in(
 
 fn filtered(
     exchange: &Exchange<'_>,
+    set: &[(usize, usize)],
     message: &super::exchange::Received<'_>,
     level: Option<usize>,
     judge: &mut Judge,
 ) {
     // The level that the server had acknowledged when it wrote the message.
-    let set = exchange
-        .results("logging/setLevel")
-        .filter(|(reply, _)| reply.at < message.at)
-        .filter_map(|(reply, _)| match reply.kind {
-            Kind::Response {
-                request: Some(index),
-            } => match &exchange.sent[index].kind {
-                SentKind::Request { params, .. } => rank(params.get("level")?.as_str()?),
-                _ => None,
-            },
-            _ => None,
-        })
-        .last();
-    let Some(set) = set else {
+    let before = set.iter().rev().find(|(at, _)| *at < message.at);
+    let Some(&(_, set)) = before else {
         return;
     };
     if level.is_some_and(|level| level < set) {

@@ -202,6 +202,10 @@ pub struct Facts {
     pub occasions: Vec<Occasion>,
     /// The tools that hints name: they are called as the hints say, and not otherwise.
     pub hinted: std::collections::BTreeSet<String>,
+    /// Whether tools were called to see which answer soon.
+    pub called: bool,
+    /// Of them one that succeeds, if there is one; `None` until it was looked for.
+    pub quick_success: Option<Option<(String, Map<String, Value>)>>,
     /// The calls of tools that were answered soon, with their arguments.
     pub quick: Vec<(String, Map<String, Value>)>,
     /// Names that are listed to a client that can do everything.

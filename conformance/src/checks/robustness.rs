@@ -55,10 +55,12 @@ fn survives(ctx: &mut Context<'_>, line: &[u8], what: &str) -> bool {
     false
 }
 
-/// The codes of errors since, ids left aside.
+/// The codes of errors since, ids left aside; what is said to the valid request is not among them.
 fn error_codes(ctx: &Context<'_>, from: usize) -> Vec<i64> {
     let code = |message: &Value| message.pointer("/error/code")?.as_i64();
-    ctx.client.messages_since(from).filter_map(code).collect()
+    let since = ctx.client.messages_since(from);
+    let to_the_line = since.filter(|message| !ctx.client.is_barrier_reply(message));
+    to_the_line.filter_map(code).collect()
 }
 
 fn malformed_lines(ctx: &mut Context<'_>) {
@@ -309,13 +311,18 @@ fn one_id_twice(ctx: &mut Context<'_>) {
         return;
     }
     let mut replies = 0;
+    // A refusal may leave the id open: it is that of another request.
     let mut both_came = |message: &Value| {
-        replies += usize::from(message.get("id") == Some(&id));
+        let of_both = message
+            .get("id")
+            .is_none_or(|own| own.is_null() || *own == id);
+        replies += usize::from(of_both && message.get("method").is_none());
         replies == 2
     };
     let until = ctx.client.deadline();
     if ctx.client.find(from, until, &mut both_came).is_none() {
-        let text = format!("Of two requests at once under one id {replies} are answered.");
+        let which = ["none", "only one"][replies.min(1)];
+        let text = format!("Of two requests at once under one id {which} is answered.");
         ctx.judge.note("jsonrpc.response.exactly-one", text);
     }
 }

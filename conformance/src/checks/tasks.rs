@@ -176,9 +176,7 @@ fn unasked(ctx: &mut Context<'_>) {
         ctx.not_applicable(&[IGNORED, FORBIDDEN], why);
         return;
     };
-    let plain = json!({"name": name, "arguments": arguments});
-    let mut with_task = plain.clone();
-    with_task["task"] = json!({"ttl": 60_000});
+    let with_task = json!({"name": name, "arguments": arguments, "task": {"ttl": 60_000}});
     if takes_tasks(ctx) {
         ctx.judge.not_applicable(IGNORED, "The server takes tasks.");
         let what = format!("A task of `{name}`, which offers none,");
@@ -195,7 +193,7 @@ fn unasked(ctx: &mut Context<'_>) {
     ctx.judge
         .not_applicable(FORBIDDEN, "The server does not take tasks.");
     // A tool that fails without a task as well says nothing.
-    let Answer::Result(_) = ctx.ask(&[IGNORED], "tools/call", Some(plain)) else {
+    let Answer::Result(_) = ctx.call_tool(&[IGNORED], &name, json!(arguments)) else {
         let why = format!("`{name}` fails with made-up arguments.");
         ctx.judge.not_applicable(IGNORED, why);
         return;

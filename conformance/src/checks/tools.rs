@@ -76,6 +76,13 @@ pub(super) const CHECKS: &[Check] = &[
         run: Run::Code(parallel_calls),
     },
     Check {
+        name: "tools.null-arguments",
+        requirements: &["tools.call.malformed-request"],
+        span: Span::ALL,
+        session: Session::Shared,
+        run: Run::Code(null_arguments),
+    },
+    Check {
         name: "tools.call-without-id",
         requirements: &["jsonrpc.notification.idless-request"],
         span: Span::ALL,
@@ -200,24 +207,44 @@ fn hints(ctx: &mut Context<'_>) {
     };
     let is = |hints: &Map<String, Value>, name: &str| hints.get(name) == Some(&json!(true));
     let all: Vec<Option<Map<String, Value>>> = tools.iter().map(hints_of).collect();
-    for (tool, hints) in tools.iter().zip(&all) {
-        let both = |hints| is(hints, "readOnlyHint") && is(hints, "destructiveHint");
-        if hints.as_ref().is_some_and(both) {
-            let name = tool_name(tool);
-            let text = format!("`{name}` is `readOnlyHint` and `destructiveHint` in one.");
-            ctx.judge.note_only(RULE, text);
-        }
+    let both =
+        |hints: &Map<String, Value>| is(hints, "readOnlyHint") && is(hints, "destructiveHint");
+    let contradict = |hints: &Option<_>| hints.as_ref().is_some_and(both);
+    let named = tools
+        .iter()
+        .zip(&all)
+        .filter(|(_, hints)| contradict(hints));
+    let named: Vec<&str> = named.map(|(tool, _)| tool_name(tool)).collect();
+    if !named.is_empty() {
+        let text = format!(
+            "{}: `readOnlyHint` and `destructiveHint` are both true; what only reads destroys \
+             nothing.",
+            first_of(&named)
+        );
+        ctx.judge.note_only(RULE, text);
     }
     let same = all.windows(2).all(|pair| pair[0] == pair[1]);
+    let writes = |h: &Map<String, Value>| {
+        is(h, "destructiveHint") || h.get("readOnlyHint") == Some(&json!(false))
+    };
     if let Some(Some(hints)) = all.first()
-        && (same && all.len() >= MANY && !hints.is_empty() && !is(hints, "readOnlyHint"))
+        && (same && all.len() >= MANY && writes(hints) && !is(hints, "readOnlyHint"))
     {
         let count = all.len();
         let text = format!(
-            "All {count} tools have the same hints, and none says `readOnlyHint`: clients ask \
-             their users before each call."
+            "All {count} tools have the same hints, and none says `readOnlyHint`: many clients ask \
+             their users before each call then."
         );
         ctx.judge.note_only(RULE, text);
+    }
+}
+
+/// The first name, and how many more there are.
+pub(super) fn first_of(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => format!("`{one}`"),
+        [first, more @ ..] => format!("`{first}` and {} more", more.len()),
     }
 }
 
@@ -285,38 +312,20 @@ fn malformed_call(ctx: &mut Context<'_>) {
     if !ctx.needs("tools", &[RULE]) {
         return;
     }
-    let mut cases = Vec::new();
-    if let Some(tool) = ctx.callable_tools().into_iter().next() {
-        let name = tool_name(&tool).to_owned();
-        cases.push((
-            json!({"name": name, "arguments": "x"}),
-            "`tools/call` with a string as `arguments`",
-        ));
-        cases.push((
-            json!({"name": name, "arguments": [1]}),
-            "`tools/call` with an array as `arguments`",
-        ));
-        cases.push((
-            json!({"name": name, "arguments": 1}),
-            "`tools/call` with a number as `arguments`",
-        ));
-        cases.push((
-            json!({"name": name, "arguments": null}),
-            "`tools/call` with null as `arguments`",
-        ));
-    }
-    for (params, what) in cases {
+    let Some(tool) = ctx.callable_tools().into_iter().next() else {
+        return;
+    };
+    for (arguments, what) in [
+        (json!("x"), "a string"),
+        (json!([1]), "an array"),
+        (json!(1), "a number"),
+    ] {
+        let what = format!("`tools/call` with {what} as `arguments`");
         let from = ctx.client.log().len();
-        let is_null = params["arguments"].is_null();
-        match ctx.ask(&[RULE], "tools/call", Some(params)) {
+        match ctx.call_tool(&[RULE], tool_name(&tool), arguments) {
             Answer::Error {
                 code: Some(-32602), ..
             } => ctx.judge.holds(RULE),
-            // Many readers take null for a member that is not there.
-            Answer::Result(result) if is_null && !is_error(&result) => {
-                ctx.judge.note(RULE, format!("{what} succeeds."));
-            }
-            Answer::Error { .. } | Answer::Result(_) if is_null => ctx.judge.holds(RULE),
             Answer::Error { code, .. } => {
                 let code = code.map_or("no integer code".to_owned(), |code| format!("code {code}"));
                 ctx.judge
@@ -335,6 +344,20 @@ fn malformed_call(ctx: &mut Context<'_>) {
             }
             Answer::None => return,
         }
+    }
+}
+
+/// Many readers take null for a member that is not there.
+fn null_arguments(ctx: &mut Context<'_>) {
+    const RULE: &str = "tools.call.malformed-request";
+    let Some((name, _)) = quick_success(ctx) else {
+        return;
+    };
+    if let Answer::Result(result) = ctx.call_tool(&[RULE], &name, Value::Null)
+        && !is_error(&result)
+    {
+        let text = "`tools/call` with null as `arguments` succeeds.";
+        ctx.judge.note(RULE, text);
     }
 }
 
@@ -493,6 +516,7 @@ fn call(ctx: &mut Context<'_>) {
     if tools.is_empty() {
         ctx.not_applicable(&[RULE], UNCALLED);
     }
+    ctx.facts.called = true;
     for tool in tools.iter().take(MOST_TOOLS) {
         let task = tool
             .pointer("/execution/taskSupport")
@@ -532,9 +556,10 @@ const AT_ONCE: usize = 5;
 /// observers count the replies.
 fn parallel_calls(ctx: &mut Context<'_>) {
     const RULE: &str = "tools.call.execution-error";
-    let Some(params) = quick_success(ctx) else {
+    let Some((name, arguments)) = quick_success(ctx) else {
         return;
     };
+    let params = json!({"name": name, "arguments": arguments});
     let from = ctx.client.log().len();
     let ids: Vec<Value> = (0..AT_ONCE).map(|_| ctx.client.fresh_id()).collect();
     for id in &ids {
@@ -559,9 +584,8 @@ fn parallel_calls(ctx: &mut Context<'_>) {
     let lost = replies.iter().filter(of_the_call).count();
     let failed = |reply: &&Reply| reply.result().is_none_or(is_error);
     let failed = replies.iter().filter(failed).count();
-    let name = params["name"].as_str().unwrap_or_default();
     let text = format!("`{name}` succeeds alone; of {AT_ONCE} calls at once {failed} failed.");
-    if lost > 0 && succeeds(ctx, &params).is_some() {
+    if lost > 0 && succeeds(ctx, &name, &arguments).is_some() {
         ctx.judge.broken_as(RULE, Breach::Warn, text, evidence);
     } else if failed > 0 {
         ctx.judge.note_only(RULE, text);
@@ -572,9 +596,10 @@ fn parallel_calls(ctx: &mut Context<'_>) {
 /// whether it is answered.
 fn call_without_id(ctx: &mut Context<'_>) {
     const RULE: &str = "jsonrpc.notification.idless-request";
-    let Some(params) = quick_success(ctx) else {
+    let Some((name, arguments)) = quick_success(ctx) else {
         return;
     };
+    let params = json!({"name": name, "arguments": arguments});
     ctx.client.notify("tools/call", Some(params));
     if ctx.client.barrier() {
         ctx.judge.holds(RULE);
@@ -583,29 +608,34 @@ fn call_without_id(ctx: &mut Context<'_>) {
     }
 }
 
-/// The params of a call that succeeds, so quickly that many of them take no time that counts.
-fn quick_success(ctx: &mut Context<'_>) -> Option<Value> {
+/// A call that succeeds, so quickly that many of them take no time that counts. It is looked for
+/// once.
+fn quick_success(ctx: &mut Context<'_>) -> Option<(String, Map<String, Value>)> {
     /// Tools that are tried when no check has called any yet.
     const TRIED: usize = 3;
+    if let Some(known) = &ctx.facts.quick_success {
+        return known.clone();
+    }
     let most = ctx.client.limits().request / 2 / u32::try_from(AT_ONCE).ok()?;
     let mut calls = ctx.facts.quick.clone();
-    if calls.is_empty() {
+    if !ctx.facts.called {
         let tools = ctx.callable_tools();
         let call = |tool: &Value| Some((tool_name(tool).to_owned(), example::arguments(tool)?));
         calls = tools.iter().filter_map(call).take(TRIED).collect();
     }
-    calls.into_iter().find_map(|(name, arguments)| {
-        let params = json!({"name": name, "arguments": arguments});
-        (succeeds(ctx, &params)? < most).then_some(params)
-    })
+    let found = calls
+        .into_iter()
+        .find(|(name, arguments)| succeeds(ctx, name, arguments).is_some_and(|took| took < most));
+    ctx.facts.quick_success.insert(found).clone()
 }
 
 /// How long a call takes, if it succeeds.
-fn succeeds(ctx: &mut Context<'_>, params: &Value) -> Option<Duration> {
+fn succeeds(ctx: &mut Context<'_>, name: &str, arguments: &Map<String, Value>) -> Option<Duration> {
     let began = Instant::now();
-    let reply = ctx.client.request("tools/call", Some(params.clone()));
-    let result = reply.result().filter(|result| !is_error(result));
-    result.map(|_| began.elapsed())
+    match ctx.call_tool(&[], name, Value::Object(arguments.clone())) {
+        Answer::Result(result) if !is_error(&result) => Some(began.elapsed()),
+        _ => None,
+    }
 }
 
 /// Keeps in mind what a call showed: that it is slow, or reports progress.
@@ -636,10 +666,9 @@ fn remember(
     if took >= SLOW && ctx.occasions(&[Does::Slow]).is_empty() {
         // Only what is slow twice is slow: the machine may have been busy.
         let began = Instant::now();
-        let params = json!({"name": name, "arguments": arguments});
-        let again = ctx.client.request("tools/call", Some(params));
+        let again = ctx.call_tool(&[], name, Value::Object(arguments.clone()));
         takes = Some(took.min(began.elapsed()));
-        if again.result().is_some() && takes >= Some(SLOW) {
+        if matches!(again, Answer::Result(_)) && takes >= Some(SLOW) {
             does.push(Does::Slow);
         }
     }

@@ -35,7 +35,7 @@ fn of_the_run(revision: Revision) -> Vec<(&'static str, &'static str)> {
             ("opening", "lifecycle.version.counter-offer"),
             ("opening", "lifecycle.version.counter-offer-latest"),
             ("opening", "jsonrpc.response.id-echo"),
-            ("first-steps", "jsonrpc.parse-error.survive"),
+            ("first-steps", "lifecycle.initialize-response"),
             (
                 "lifecycle.before-initialized",
                 "lifecycle.no-requests-before-initialized",

@@ -56,6 +56,8 @@ pub(super) struct Found {
     pub startup: Duration,
     /// Whether the server answers `initialize` at all, judged or not.
     pub handshake: bool,
+    /// The versions that `server/discover` lists.
+    pub discovered: Vec<String>,
     /// The id of a response to `server/discover` that is not the request's.
     pub stray: Option<(Value, Evidence)>,
 }
@@ -101,12 +103,7 @@ impl Found {
             startup: self.startup,
             handshake: self.handshake,
             stray: self.stray.clone(),
-            discovered: self
-                .claimed
-                .iter()
-                .flat_map(|claim| crate::checks::supported_versions(&claim.hello))
-                .map(str::to_owned)
-                .collect(),
+            discovered: self.discovered.clone(),
         }
     }
 }
@@ -223,7 +220,7 @@ fn stray(greeted: &Greeted) -> Option<(Value, Evidence)> {
     let is_stray = |m: &&Received<'_>| m.kind == Kind::Response { request: None };
     let message = exchange.received.iter().find(is_stray)?;
     let id = message.value.get("id").cloned().unwrap_or_default();
-    Some((id, exchange.evidence(message)))
+    Some((id, evidence_since(log, 0, 6)))
 }
 
 /// `server/discover` to a new process. A server of the handshake era may say nothing at all: then
@@ -307,6 +304,7 @@ fn modern_claim(greeted: Greeted, found: &mut Found) {
         return;
     };
     for version in crate::checks::supported_versions(&result) {
+        found.discovered.push(version.to_owned());
         if Revision::parse(version).is_none() {
             found.unknown.push(version.to_owned());
         }
@@ -425,7 +423,8 @@ fn refusal(
     message: String,
     client: Client,
 ) -> Hopeless {
-    let ended = run.put_away(client);
+    let patience = run.options.limits.stop.min(Duration::from_secs(1));
+    let ended = client.into_child().stop(patience);
     let mut evidence = evidence_since(&ended.log, 0, 12);
     evidence.stderr = last_lines(&ended.stderr, 12);
     let mut judge = Judge::new(revision);
@@ -473,7 +472,9 @@ fn nobody_there(run: &Run<'_>, modern: Greeted, legacy: Greeted) -> Result<Hopel
         client.child().wait(after(Duration::from_millis(500)));
     }
     let ended_itself = client.child().exited();
-    let ended = run.put_away(client);
+    let ended = client
+        .into_child()
+        .stop(limits.stop.min(Duration::from_secs(1)));
     if let Some(hopeless) = broken_greeting(&legacy.reply, &ended.log, limits.request) {
         return Ok(hopeless);
     }

@@ -6,17 +6,18 @@
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::detect::Opening;
+use super::session::last_lines;
 use super::{Judge, Run};
 use crate::checks::exchange::evidence_since;
 use crate::client::{Client, Reply};
+use crate::spec::requirement::Breach;
 use crate::spec::{Era, Revision};
 use crate::verdict::Evidence;
 use crate::wire::Launch;
 
-const SURVIVE: &str = "jsonrpc.parse-error.survive";
 const UTF8: &str = "transport.utf8-input";
 const HELLO: &str = "lifecycle.initialize-response";
 
@@ -37,6 +38,8 @@ struct Steps {
     /// To a request whose id goes beyond ASCII; after the handshake only.
     echo: Option<Reply>,
     evidence: Evidence,
+    /// Its last words on standard error, in brackets.
+    said: String,
 }
 
 impl Steps {
@@ -60,12 +63,17 @@ impl Steps {
             client.reply(&id, until)
         });
         let evidence = evidence_since(client.log(), from, 8);
-        run.put_away(client);
+        let ended = run.put_away(client);
+        let said = last_lines(&ended.stderr, 1).concat();
         Some(Steps {
             early,
             hello,
             echo,
             evidence,
+            said: match said.is_empty() {
+                true => said,
+                false => format!(" ({said})"),
+            },
         })
     }
 
@@ -79,7 +87,7 @@ impl Steps {
 pub(super) fn judge(run: &Run<'_>, opening: &Opening) -> Vec<Judge> {
     run.step("first steps");
     let mut judges = opening.judges("first-steps");
-    if run.wants(&[SURVIVE, UTF8, HELLO]) && !judges.is_empty() {
+    if run.wants(&[UTF8, HELLO]) && !judges.is_empty() {
         judge_steps(run, opening.revision(), &mut judges);
     }
     judges
@@ -115,44 +123,53 @@ fn judge_steps(run: &Run<'_>, revision: Revision, judges: &mut [Judge]) {
 
 /// Only the locale makes the difference.
 fn in_that_locale(steps: &Steps, judges: &mut [Judge]) {
+    let locale = "Where the locale is not UTF-8 (LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0)";
     for judge in judges {
         if steps.hello.result().is_some() {
-            let text = "In the locale C (LC_ALL=C) characters beyond ASCII in an id do not come \
-                        back; in the usual one they do.";
+            let text = format!(
+                "{locale} characters beyond ASCII in an id do not come back; in the usual locale \
+                 they do."
+            );
             judge.broken(UTF8, text, steps.evidence.clone());
         } else {
-            let text = "In the locale C (LC_ALL=C) the greeting is not answered with a result.";
+            let said = &steps.said;
+            let text = format!("{locale} the greeting is not answered with a result{said}.");
             judge.note(UTF8, text);
         }
     }
 }
 
 fn after_the_early_request(steps: &Steps, judges: &mut [Judge]) {
+    let early = match &steps.early {
+        Some(Reply::Error { error, .. }) => format!("is refused ({error})"),
+        Some(Reply::Result { .. }) => "is served".to_owned(),
+        Some(Reply::Silence | Reply::Gone) => "is not answered".to_owned(),
+        // Without a handshake nothing comes before it.
+        None => return,
+    };
     let how = match &steps.hello {
         Reply::Error { error, .. } => {
-            let note = format!("`initialize` after `tools/list` is refused: {error}");
+            let note =
+                format!("`tools/list` before `initialize` {early}, `initialize` too: {error}");
             return judges
                 .iter_mut()
                 .for_each(|judge| judge.note(HELLO, note.as_str()));
         }
-        Reply::Gone => "ends the server",
-        Reply::Silence | Reply::Result { .. } => "leaves `initialize` behind it without an answer",
+        Reply::Gone => "the server has ended",
+        Reply::Silence | Reply::Result { .. } => "`initialize` behind it is not answered",
     };
-    let of_handshake = |judge: &&mut Judge| judge.revision().era() == Era::Handshake;
-    for judge in judges.iter_mut().filter(of_handshake) {
-        let text = format!("A `tools/list` before `initialize` {how}.");
-        judge.broken(SURVIVE, text, steps.evidence.clone());
+    for judge in judges {
+        let text = format!(
+            "`tools/list` before `initialize` {early}, and then {how}: a client that probes first \
+             has to start the server anew."
+        );
+        judge.broken_as(HELLO, Breach::Warn, text, steps.evidence.clone());
     }
 }
 
 /// What servers do with a request that comes too early is up to them, and told.
 fn served_early(steps: &Steps, judges: &mut [Judge]) {
-    if steps
-        .early
-        .as_ref()
-        .and_then(Reply::result)
-        .is_some_and(Value::is_object)
-    {
+    if steps.early.as_ref().and_then(Reply::result).is_some() {
         for judge in judges {
             judge.note(HELLO, "`tools/list` before `initialize` is served.");
         }

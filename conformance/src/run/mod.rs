@@ -19,7 +19,7 @@ use crate::checks::{self, Session};
 use crate::client::Client;
 use crate::spec::{Requirement, Revision, requirement};
 use crate::verdict::{Judgement, Report, Verdict};
-use crate::wire::{Ended, Launch, Limits};
+use crate::wire::{Ended, EndedBy, Launch, Limits};
 
 pub use coverage::{Coverage, coverage};
 pub use hints::{Does, Hints, Occasion, wanted};
@@ -99,6 +99,8 @@ struct Run<'a> {
     options: &'a Options,
     progress: &'a dyn Progress,
     processes: AtomicUsize,
+    /// How many of them did not end with their input within the limit.
+    outstayed: AtomicUsize,
     done: AtomicUsize,
     steps: AtomicUsize,
     deadline: Option<Instant>,
@@ -110,6 +112,7 @@ impl<'a> Run<'a> {
             options,
             progress,
             processes: AtomicUsize::new(0),
+            outstayed: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
             steps: AtomicUsize::new(0),
             deadline: options.total.map(|total| Instant::now() + total),
@@ -120,10 +123,19 @@ impl<'a> Run<'a> {
         self.processes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Ends a process whose end is not judged: one that outstays its input costs little so.
+    /// Ends a process. Once two have outstayed their input for the whole limit, the others cost a
+    /// second.
     fn put_away(&self, client: Client) -> Ended {
-        let patience = self.options.limits.stop.min(Duration::from_secs(1));
-        client.into_child().stop(patience)
+        let limit = self.options.limits.stop;
+        let patience = match self.outstayed.load(Ordering::Relaxed) {
+            0 | 1 => limit,
+            _ => limit.min(Duration::from_secs(1)),
+        };
+        let ended = client.into_child().stop(patience);
+        let outstayed = matches!(ended.by, EndedBy::Term | EndedBy::Kill);
+        self.outstayed
+            .fetch_add(usize::from(outstayed), Ordering::Relaxed);
+        ended
     }
 
     fn out_of_time(&self) -> bool {

@@ -143,32 +143,30 @@ fn other_versions(run: &Run<'_>, revision: Revision, opening: &Opening, judges: 
 /// it is offered.
 fn offers_are_kept(run: &Run<'_>, reply: &Reply, opening: &Opening, judges: &mut [Judge]) {
     let offered = reply.result().and_then(crate::checks::negotiated);
-    let offered = offered.map(|version| (version, format!("offers {version} in place of {BOGUS}")));
     let refusal = match reply {
         Reply::Error { error, .. } => error.pointer("/data/supported").and_then(Value::as_array),
         _ => None,
     };
     let in_refusal = refusal.into_iter().flatten().filter_map(Value::as_str);
-    let listed = opening.discovered.iter().map(String::as_str);
-    // A revision that the user does not name was not asked for, whatever the list says.
-    let all = run.options.revisions.is_none() && opening.handshake;
-    let listed = in_refusal.chain(listed).filter(|_| all);
-    let listed = listed.map(|version| (version, format!("lists {version} as supported")));
+    let discovered = opening.discovered.iter().map(String::as_str);
+    let named = (offered.into_iter().map(|v| (v, "The counter-offer")))
+        .chain(in_refusal.map(|v| (v, "`data.supported` of the refusal")))
+        .chain(discovered.map(|v| (v, "`server/discover`")));
     let mut seen = Vec::new();
-    for (version, how) in offered.into_iter().chain(listed) {
+    for (version, place) in named {
         let Some(version) = Revision::parse(version) else {
             continue;
         };
         // Those that it speaks it has accepted already.
         let is_new = !opening.revisions.contains(&version) && !seen.contains(&version);
-        if is_new && version.era() == Era::Handshake {
+        if opening.handshake && is_new && version.era() == Era::Handshake {
             seen.push(version);
-            is_kept(run, version, &how, judges);
+            is_kept(run, version, place, judges);
         }
     }
 }
 
-fn is_kept(run: &Run<'_>, version: Revision, how: &str, judges: &mut [Judge]) {
+fn is_kept(run: &Run<'_>, version: Revision, place: &str, judges: &mut [Judge]) {
     let options = run.options;
     let Ok(mut client) = Client::start(&options.launch, options.limits, version) else {
         return;
@@ -183,7 +181,9 @@ fn is_kept(run: &Run<'_>, version: Revision, how: &str, judges: &mut [Judge]) {
         if accepts {
             judge.holds(ECHO);
         } else {
-            let text = format!("The server {how}, but does not accept it from the client.");
+            let text = format!(
+                "{place} names version {version}, but `initialize` does not give it to who asks for it."
+            );
             judge.broken(ECHO, text, evidence.clone());
         }
     }

@@ -42,8 +42,6 @@ pub(super) struct Slot<'a> {
     finished: Vec<Finished>,
     /// A new process did not answer the first cheap request: nothing more is asked of any.
     deaf: bool,
-    /// How many processes did not end with their input within the limit.
-    outstayed: usize,
 }
 
 impl<'a> Slot<'a> {
@@ -55,7 +53,6 @@ impl<'a> Slot<'a> {
             live: None,
             finished: Vec::new(),
             deaf: false,
-            outstayed: 0,
         }
     }
 
@@ -71,12 +68,6 @@ impl<'a> Slot<'a> {
             self.live = Some(client);
         }
         self.live.as_mut()
-    }
-
-    /// Takes over what another place found out of the server.
-    fn learn_from(&mut self, other: &Slot<'_>) {
-        self.deaf = other.deaf;
-        self.outstayed = other.outstayed;
     }
 
     fn start(&self) -> Option<Client> {
@@ -109,14 +100,20 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// The live process has the whole limit to end, whatever others did.
+    fn retire_patiently(&mut self) {
+        if let Some(client) = self.live.take() {
+            let patience = self.run.options.limits.stop;
+            let ended = client.into_child().stop(patience);
+            self.finished.push(Finished {
+                ended,
+                client: self.declare.clone(),
+            });
+        }
+    }
+
     fn retire_one(&mut self, client: Client) {
-        // Once two have had the whole limit it is known what the others would do with it.
-        let ended = match self.outstayed {
-            0 | 1 => client.into_child().stop(self.run.options.limits.stop),
-            _ => self.run.put_away(client),
-        };
-        let outstayed = matches!(ended.by, EndedBy::Term | EndedBy::Kill);
-        self.outstayed += usize::from(outstayed);
+        let ended = self.run.put_away(client);
         self.finished.push(Finished {
             ended,
             client: self.declare.clone(),
@@ -160,7 +157,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
         answered_at_the_end(last, &due, &mut judge);
     }
 
-    rough.learn_from(&shared);
+    rough.deaf = shared.deaf;
     if let Some(early) = early.filter(|_| !rough.deaf) {
         before_initialized(early, &mut rough, &mut judge);
     }
@@ -170,7 +167,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     rough.retire();
 
     let mut able = Slot::new(run, revision, checks::able_client(revision));
-    able.learn_from(&shared);
+    able.deaf = shared.deaf;
     if !able.deaf && !facts.occasions.is_empty() {
         leave_out_unlisted(&mut able, &mut facts);
     }
@@ -184,7 +181,7 @@ pub(super) fn judge_revision(run: &Run<'_>, claim: Claim) -> (Judge, Facts) {
     able.retire();
 
     let mut own = Slot::new(run, revision, Map::new());
-    own.learn_from(&shared);
+    own.deaf = shared.deaf;
     for check in checks::checks().filter(|c| runs_in(c, revision, Session::Own)) {
         run_check(run, &mut own, check, &mut facts, &mut judge);
         own.retire();
@@ -540,7 +537,7 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
                 .for_each(|rule| judge.error(rule, "A new process did not answer the greeting."));
             return;
         }
-        slot.retire();
+        slot.retire_patiently();
     }
     let Some(last) = slot.finished.last() else {
         return;
@@ -568,8 +565,13 @@ fn exit_at_end_of_input(run: &Run<'_>, slot: &mut Slot<'_>, judge: &mut Judge) {
             "The server does not exit within {limit} s of the end of its input; TERM ended it."
         ),
     };
-    let message = match last.ended.busy {
-        true => format!("{message} Meanwhile it keeps a processor busy."),
+    let (busy, half) = (last.ended.busy, run.options.limits.stop / 2);
+    let message = match busy >= half / 10 {
+        true => format!(
+            "{message} It spent {:.1} s of the last {:.1} s working.",
+            busy.as_secs_f32(),
+            half.as_secs_f32()
+        ),
         false => message,
     };
     let evidence = evidence_since(&last.ended.log, last.ended.log.len().saturating_sub(4), 6);

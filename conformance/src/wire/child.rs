@@ -196,7 +196,7 @@ impl Child {
         let asked = self.close_asked.is_some();
         self.close_input();
         self.shared.tell(|state| state.stopping = true);
-        let mut busy = false;
+        let mut busy = Duration::ZERO;
         let by = match (before, asked) {
             (true, false) => EndedBy::Itself,
             (true, true) => EndedBy::EndOfInput,
@@ -218,19 +218,20 @@ impl Child {
             None => EndedBy::Kill,
         };
         self.signalled(Signal::KILL, KILLED);
-        self.end(by, false)
+        self.end(by, Duration::ZERO)
     }
 
     fn ends(&mut self, patience: Duration) -> bool {
         self.wait(Instant::now() + patience).is_some()
     }
 
-    /// As [`Child::ends`]; `busy` tells whether the group used up half of a processor meanwhile.
-    fn ends_or_is_busy(&mut self, patience: Duration, busy: &mut bool) -> bool {
+    /// As [`Child::ends`]; if it does not, `busy` is the processor time that the group used.
+    fn ends_or_is_busy(&mut self, patience: Duration, busy: &mut Duration) -> bool {
         let before = processor_time(self.group);
         let ends = self.ends(patience);
-        let used = processor_time(self.group).saturating_sub(before);
-        *busy = !ends && used >= patience / 2;
+        if !ends {
+            *busy = processor_time(self.group).saturating_sub(before);
+        }
         ends
     }
 
@@ -240,7 +241,7 @@ impl Child {
         self.ends(patience)
     }
 
-    fn end(mut self, by: EndedBy, busy: bool) -> Ended {
+    fn end(mut self, by: EndedBy, busy: Duration) -> Ended {
         let left_behind = self.reap();
         let exit = self.shared.lock().exit;
         let asked = self.close_asked.unwrap_or_default();

@@ -163,9 +163,9 @@ pub struct Ended {
     pub by: EndedBy,
     /// From the closing of standard input to the exit.
     pub took: Duration,
-    /// Whether it kept a processor busy after the end of its input, which did not end it. Seen on
-    /// Linux only.
-    pub busy: bool,
+    /// The processor time that it used in the second half of the wait for its end, which did not
+    /// come. Zero where that cannot be seen: Linux alone tells.
+    pub busy: Duration,
     /// Whether processes of its group were still alive after it and had to be killed.
     pub left_behind: bool,
 }

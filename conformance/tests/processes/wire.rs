@@ -146,20 +146,20 @@ fn a_program_that_ignores_end_of_input_ends_on_term() {
     assert_eq!(next(&mut child), "ready");
     let ended = child.stop(PATIENCE);
     assert_eq!(ended.by, EndedBy::Term);
-    assert!(!ended.busy);
+    assert_eq!(ended.busy, Duration::ZERO);
 }
 
 fn a_program_that_spins_at_the_end_of_input_is_told_from_one_that_waits() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    // On a busy machine it may get its share of a processor only now and then.
-    let busy = |_| {
+    // On a busy machine it gets its share of a processor only now and then.
+    let is_busy = |_| {
         let mut child = spawn("spins");
         assert_eq!(next(&mut child), "ready");
-        child.stop(2 * PATIENCE).busy
+        child.stop(4 * PATIENCE).busy >= Duration::from_millis(30)
     };
-    assert!((0..20).any(busy));
+    assert!((0..20).any(is_busy));
 }
 
 fn a_child_that_keeps_the_pipe_does_not_delay_the_end_and_is_killed() {
