@@ -179,6 +179,15 @@ impl Client {
         self.send_line(line);
     }
 
+    /// As [`Client::post`], so many times in one go, each with a fresh id; gives the ids.
+    pub fn post_many(&mut self, count: usize, method: &str, params: Option<&Value>) -> Vec<Value> {
+        let ids: Vec<Value> = (0..count).map(|_| self.fresh_id()).collect();
+        for id in &ids {
+            self.post(id.clone(), method, params.cloned());
+        }
+        ids
+    }
+
     /// The text of a request as [`Client::post`] would send it, without the newline. Without an
     /// id: of a notification.
     pub fn line(&self, id: Option<Value>, method: &str, params: Option<Value>) -> String {

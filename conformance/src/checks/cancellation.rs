@@ -297,10 +297,7 @@ fn none_is_lost(ctx: &mut Context<'_>) -> bool {
     const MANY: usize = 10;
     let cheap = ctx.client.cheap_method();
     let from = ctx.client.log().len();
-    let ids: Vec<Value> = (0..MANY).map(|_| ctx.client.fresh_id()).collect();
-    for id in &ids {
-        ctx.client.post(id.clone(), cheap, None);
-    }
+    let ids = ctx.client.post_many(MANY, cheap, None);
     ids.iter().all(|id| {
         let until = ctx.client.deadline();
         let reply = ctx.client.reply(id, until);

@@ -178,6 +178,20 @@ impl<'a> Exchange<'a> {
         }
     }
 
+    /// Where each request was answered first, by its place among what was sent.
+    pub fn first_replies(&self) -> HashMap<usize, usize> {
+        let mut replies = HashMap::new();
+        for message in &self.received {
+            if let Kind::Response {
+                request: Some(index),
+            } = message.kind
+            {
+                replies.entry(index).or_insert(message.at);
+            }
+        }
+        replies
+    }
+
     /// Results of requests of a method, with the message.
     pub fn results<'b>(
         &'b self,

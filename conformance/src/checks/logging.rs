@@ -93,7 +93,7 @@ fn messages(exchange: &Exchange<'_>, judge: &mut Judge) {
         judge.holds("logging.opt-in");
     }
     // Looked up once: a flood has hundreds of thousands of messages.
-    let answered = answered(exchange);
+    let answered = exchange.first_replies();
     let set = levels_set(exchange);
     for message in &exchange.received {
         if message.kind != Kind::Notification("notifications/message") {
@@ -121,20 +121,6 @@ fn messages(exchange: &Exchange<'_>, judge: &mut Judge) {
             filtered(exchange, &set, message, level, judge);
         }
     }
-}
-
-/// Where each request was answered first, by its place among what was sent.
-fn answered(exchange: &Exchange<'_>) -> HashMap<usize, usize> {
-    let mut answered = HashMap::new();
-    for reply in &exchange.received {
-        if let Kind::Response {
-            request: Some(index),
-        } = reply.kind
-        {
-            answered.entry(index).or_insert(reply.at);
-        }
-    }
-    answered
 }
 
 /// The levels that the server acknowledged, each with the place of its reply, in their order.

@@ -47,6 +47,7 @@ struct Token {
 fn notifications(exchange: &Exchange<'_>, judge: &mut Judge) {
     judge.holds("progress.only-known-token");
     let mut tokens: HashMap<String, Token> = HashMap::new();
+    let replies = exchange.first_replies();
     for (index, sent) in exchange.sent.iter().enumerate() {
         let SentKind::Request { params, .. } = &sent.kind else {
             continue;
@@ -54,19 +55,13 @@ fn notifications(exchange: &Exchange<'_>, judge: &mut Judge) {
         let Some(token) = params.pointer("/_meta/progressToken") else {
             continue;
         };
-        let reply = exchange.received.iter().find(|message| {
-            message.kind
-                == Kind::Response {
-                    request: Some(index),
-                }
-        });
         // A task goes on after its first answer, and keeps its token.
         let is_task = params.get("task").is_some();
         tokens.insert(
             token.to_string(),
             Token {
                 given: sent.at,
-                answered: reply.map(|m| m.at).filter(|_| !is_task),
+                answered: replies.get(&index).copied().filter(|_| !is_task),
                 last: None,
                 count: 0,
             },

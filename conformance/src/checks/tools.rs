@@ -199,7 +199,7 @@ fn hints(ctx: &mut Context<'_>) {
     const RULE: &str = "tools.list.annotations-shape";
     /// With fewer tools it is no wonder that all do the same.
     const MANY: usize = 4;
-    let tools = ctx.facts.items("tools/list").to_vec();
+    let tools = ctx.facts.items("tools/list");
     let hints_of = |tool: &Value| {
         let mut hints = tool.get("annotations")?.as_object()?.clone();
         hints.retain(|name, _| name.ends_with("Hint"));
@@ -561,11 +561,7 @@ fn parallel_calls(ctx: &mut Context<'_>) {
     };
     let params = json!({"name": name, "arguments": arguments});
     let from = ctx.client.log().len();
-    let ids: Vec<Value> = (0..AT_ONCE).map(|_| ctx.client.fresh_id()).collect();
-    for id in &ids {
-        ctx.client
-            .post(id.clone(), "tools/call", Some(params.clone()));
-    }
+    let ids = ctx.client.post_many(AT_ONCE, "tools/call", Some(&params));
     let mut replies = Vec::new();
     for id in &ids {
         // A tool may hold calls back so as not to be a burden to others: each has its time.

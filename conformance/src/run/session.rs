@@ -104,16 +104,15 @@ impl<'a> Slot<'a> {
     fn retire_patiently(&mut self) {
         if let Some(client) = self.live.take() {
             let patience = self.run.options.limits.stop;
-            let ended = client.into_child().stop(patience);
-            self.finished.push(Finished {
-                ended,
-                client: self.declare.clone(),
-            });
+            self.finish(client.into_child().stop(patience));
         }
     }
 
     fn retire_one(&mut self, client: Client) {
-        let ended = self.run.put_away(client);
+        self.finish(self.run.put_away(client));
+    }
+
+    fn finish(&mut self, ended: Ended) {
         self.finished.push(Finished {
             ended,
             client: self.declare.clone(),
@@ -586,12 +585,7 @@ const LAST_REQUESTS: usize = 20;
 
 /// Asks cheap things right before the end of input; gives the ids.
 fn due_at_the_end(client: &mut Client) -> Vec<Value> {
-    let method = client.cheap_method();
-    let ids: Vec<Value> = (0..LAST_REQUESTS).map(|_| client.fresh_id()).collect();
-    for id in &ids {
-        client.post(id.clone(), method, None);
-    }
-    ids
+    client.post_many(LAST_REQUESTS, client.cheap_method(), None)
 }
 
 /// Nothing says whether a request that is under way at the end of input is still answered: a note.
